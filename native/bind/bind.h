@@ -1,0 +1,6 @@
+// Shared by the files of this folder: what binds a noun of the core to Python.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+void bind_version(nanobind::module_& m);

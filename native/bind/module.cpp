@@ -1,0 +1,7 @@
+// The extension module headrace._native: one bind_<noun> function per file of this folder.
+#include "bind.h"
+
+NB_MODULE(_native, m) {
+  m.doc() = "The native core of headrace. Private: use the functions of the package instead.";
+  bind_version(m);
+}

@@ -1,0 +1,1 @@
+"""headrace: feeds training data to models."""
