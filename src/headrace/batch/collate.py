@@ -1,0 +1,111 @@
+"""Puts Python records together into columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.batch.columns import Objects, Ragged, Strings
+from headrace.batch.tree import Tree, child, is_branch, rebuild
+from headrace.errors import DataError
+
+
+def collate(records: Sequence[Any], ragged: Sequence[str] = (), where: Callable[[int], str] | None = None) -> Tree:
+    """Makes columns of records that have the same structure.
+
+    Numbers become an array of shape `(records,)`; arrays of one shape are stacked to `(records, *shape)`; texts
+    become `Strings`; columns named in `ragged` may differ in their first dimension and become `Ragged`; anything else
+    stays a list of Python objects.
+
+    Args:
+        records: At least one record: a value, or a tuple or dict of records. Lists are arrays.
+        ragged: Names of the columns whose rows vary in length (dots join the names of nested records; `""` names
+            records that are a single value).
+        where: Names a record by its number, for messages.
+
+    Raises:
+        DataError: If two records differ in structure, or in the shape of a column that isn't ragged. The message names
+            both records, the column and what to do.
+
+    Example:
+        >>> import headrace as hr
+        >>> batch = hr.collate([{"x": [1, 2], "ids": [5]}, {"x": [3, 4], "ids": [6, 7]}], ragged=["ids"])
+        >>> batch["x"].tolist(), batch["ids"].tolist()
+        ([[1, 2], [3, 4]], [[5], [6, 7]])
+    """
+    return _Collate(frozenset(ragged), where or (lambda i: f"record {i}")).tree(records, "")
+
+
+class _Collate:
+    def __init__(self, ragged: frozenset[str], where: Callable[[int], str]) -> None:
+        self.ragged = ragged
+        self.where = where
+
+    def tree(self, records: Sequence[Any], name: str) -> Tree:
+        first = records[0]
+        if not is_branch(first):
+            return self.column(records, name)
+        keys = list(first) if isinstance(first, dict) else list(range(len(first)))
+        for i, record in enumerate(records):
+            if type(record) is not type(first) or len(record) != len(first):
+                self.differ(name, i, _describe(first), _describe(record), "give all records the same structure")
+            if isinstance(first, dict) and record.keys() != first.keys():
+                self.differ(name, i, _describe(first), _describe(record), "give all records the same keys")
+        return rebuild(first, [self.tree([record[key] for record in records], child(name, key)) for key in keys])
+
+    def column(self, values: Sequence[Any], name: str) -> Any:
+        first = values[0]
+        if isinstance(first, (str, bytes)):
+            for i, value in enumerate(values):
+                if not isinstance(value, (str, bytes)):
+                    self.differ(name, i, "a text", _describe(value), "return a text for every record")
+            return Strings.from_rows(values)
+        if _is_torch(first):
+            values = [value.detach().cpu().numpy() if _is_torch(value) else value for value in values]
+            first = values[0]
+        if not isinstance(first, (np.ndarray, np.generic, bool, int, float, complex, list, Ragged)):
+            return Objects(values)
+        arrays = [self.array(value, name, i) for i, value in enumerate(values)]
+        if name in self.ragged:
+            try:
+                return Ragged.from_rows(arrays)
+            except ValueError as error:
+                raise DataError(f"column {name!r} of {self.where(0)} and those after it: {error}") from None
+        shape = arrays[0].shape
+        for i, array in enumerate(arrays):
+            if array.shape != shape:
+                remedy = f"make the shapes equal, or name the column: batch(..., ragged=[{name!r}])"
+                self.differ(name, i, f"shape {shape}", f"shape {array.shape}", remedy)
+        return np.stack(arrays)
+
+    def array(self, value: Any, name: str, i: int) -> np.ndarray[Any, Any]:
+        try:
+            array = np.asarray(value)
+        except ValueError as error:  # lists of unequal lists
+            raise DataError(f"column {name!r} of {self.where(i)} is no array: {error}") from None
+        if array.dtype.hasobject:
+            raise DataError(
+                f"column {name!r} of {self.where(i)}: expected numbers, got {_describe(value)}; convert it in a map"
+            )
+        return array
+
+    def differ(self, name: str, i: int, expected: str, got: str, remedy: str) -> None:
+        column = f"column {name!r}" if name else "the record"
+        raise DataError(
+            f"{column} of {self.where(i)}: expected {expected} as in {self.where(0)}, got {got}; {remedy}"
+        )
+
+
+def _is_torch(value: Any) -> bool:
+    # By name, so that torch is never imported for records that don't use it.
+    return type(value).__module__.startswith("torch") and hasattr(value, "detach")
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"a dict with keys {sorted(map(str, value))}"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return f"{type(value).__name__} {value!r:.60}"

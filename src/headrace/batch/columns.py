@@ -1,0 +1,171 @@
+"""The column types beside the NumPy array: rows of varying length, texts, and Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+
+
+def _check_offsets(offsets: NDArray[np.int64], total: int, what: str) -> None:
+    if offsets.ndim != 1 or offsets.dtype != np.int64 or len(offsets) == 0:
+        raise ValueError(f"{what} needs int64 offsets of shape (rows + 1,), got {offsets.dtype} {offsets.shape}")
+    if offsets[0] != 0 or offsets[-1] != total or (np.diff(offsets) < 0).any():
+        raise ValueError(
+            f"{what} needs offsets that start at 0, never fall and end at {total}, "
+            f"got {offsets[0]} … {offsets[-1]}"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ragged:
+    """Rows of varying length: one flat array and where each row starts.
+
+    Row `i` is `values[offsets[i]:offsets[i + 1]]`; rows are views, not copies.
+
+    Attributes:
+        values: The rows' items one after another, shape `(total, ...)`.
+        offsets: int64, shape `(rows + 1,)`, starting at 0 and never falling.
+
+    Example:
+        >>> import headrace as hr
+        >>> column = hr.Ragged.from_rows([[1, 2, 3], [], [4]])
+        >>> len(column), column.lengths.tolist(), column[0].tolist()
+        (3, [3, 0, 1], [1, 2, 3])
+    """
+
+    values: NDArray[Any]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def checked(cls, values: NDArray[Any], offsets: NDArray[np.int64]) -> Ragged:
+        """Makes a column from arrays that came from outside, after checking them.
+
+        Raises:
+            ValueError: If the offsets don't fit the values.
+        """
+        _check_offsets(offsets, len(values), "Ragged")
+        return cls(values, offsets)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Any], dtype: Any = None) -> Ragged:
+        """Joins rows, each an array or sequence that may differ from the others in its first dimension only.
+
+        Args:
+            rows: The rows.
+            dtype: Of the values; by default what NumPy makes of them all (float64 for no rows at all).
+
+        Raises:
+            ValueError: If two rows differ in more than their first dimension.
+        """
+        arrays = [np.asarray(row, dtype=dtype) for row in rows]
+        full = [a for a in arrays if a.size]
+        if any(a.ndim == 0 for a in arrays):
+            raise ValueError("Ragged needs rows with at least one dimension, got a single number")
+        for array in full:
+            if array.shape[1:] != full[0].shape[1:]:
+                raise ValueError(
+                    f"Ragged rows may differ in their first dimension only, got {full[0].shape} and {array.shape}"
+                )
+        offsets = np.zeros(len(arrays) + 1, np.int64)
+        np.cumsum([len(a) for a in arrays], out=offsets[1:])
+        values = np.concatenate(full) if full else (arrays[0] if arrays else np.empty(0, dtype))
+        return cls(values, offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: SupportsIndex) -> NDArray[Any]:
+        i = range(len(self))[row]
+        return self.values[self.offsets[i] : self.offsets[i + 1]]
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Items of each row, shape `(rows,)`."""
+        return np.diff(self.offsets)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values and offsets together."""
+        return self.values.nbytes + self.offsets.nbytes
+
+    def take(self, index: NDArray[np.int64]) -> Ragged:
+        """The rows at `index`, in that order, as a new column."""
+        values, offsets = _native.gather_ragged(np.ascontiguousarray(self.values), self.offsets, index)
+        return Ragged(values, offsets)
+
+    def tolist(self) -> list[Any]:
+        """The rows as nested Python lists."""
+        return [row.tolist() for row in self]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strings:
+    """Texts: their UTF-8 bytes one after another and where each starts.
+
+    Indexing gives `str` (bytes that aren't UTF-8 are kept as surrogate escapes); `bytes_at` gives what was read.
+
+    Attributes:
+        data: uint8, shape `(total bytes,)`.
+        offsets: int64, shape `(rows + 1,)`.
+
+    Example:
+        >>> import headrace as hr
+        >>> hr.Strings.from_rows(["grün", "blau"]).tolist()
+        ['grün', 'blau']
+    """
+
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[str | bytes]) -> Strings:
+        """Joins texts; `str` is encoded as UTF-8."""
+        parts = [r.encode("utf-8", "surrogateescape") if isinstance(r, str) else r for r in rows]
+        offsets = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum([len(p) for p in parts], out=offsets[1:])
+        return cls(np.frombuffer(b"".join(parts), np.uint8), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def bytes_at(self, row: SupportsIndex) -> bytes:
+        """The bytes of one row."""
+        i = range(len(self))[row]
+        return self.data[self.offsets[i] : self.offsets[i + 1]].tobytes()
+
+    def __getitem__(self, row: SupportsIndex) -> str:
+        return self.bytes_at(row).decode("utf-8", "surrogateescape")
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of texts and offsets together."""
+        return self.data.nbytes + self.offsets.nbytes
+
+    def take(self, index: NDArray[np.int64]) -> Strings:
+        """The rows at `index`, in that order, as a new column."""
+        data, offsets = _native.gather_ragged(np.ascontiguousarray(self.data), self.offsets, index)
+        return Strings(data, offsets)
+
+    def tolist(self) -> list[str]:
+        """The rows as Python strings."""
+        return list(self)
+
+
+class Objects(list[Any]):
+    """Python records that haven't been put together into columns yet; `collate` does so."""
+
+    def take(self, index: NDArray[np.int64]) -> Objects:
+        """The records at `index`, in that order."""
+        return Objects(self[int(i)] for i in index)

@@ -1,0 +1,57 @@
+"""Pads rows of varying length to arrays."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+from headrace.batch.columns import Ragged
+
+Side = Literal["left", "right"]
+
+
+def pad(
+    column: Ragged,
+    value: float = 0,
+    *,
+    side: Side = "right",
+    width: int | None = None,
+    multiple_of: int = 1,
+) -> NDArray[Any]:
+    """Makes an array of a ragged column by filling up its rows.
+
+    Args:
+        column: The rows.
+        value: What to fill with.
+        side: Where the filling goes: after the row (`"right"`) or before it.
+        width: Items a row; by default those of the longest row.
+        multiple_of: The width is rounded up to a multiple of this.
+
+    Returns:
+        Shape `(rows, width, ...)`, with the dtype of the values.
+
+    Raises:
+        ValueError: If a row is longer than `width`, or an argument is out of range.
+
+    Example:
+        >>> import headrace as hr
+        >>> hr.pad(hr.Ragged.from_rows([[1, 2, 3], [4]]), value=-1).tolist()
+        [[1, 2, 3], [4, -1, -1]]
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"side is 'left' or 'right', got {side!r}")
+    if multiple_of < 1:
+        raise ValueError(f"multiple_of is at least 1, got {multiple_of}")
+    lengths = column.lengths
+    longest = int(lengths.max()) if len(lengths) else 0
+    if width is None:
+        width = longest
+    elif longest > width:
+        row = int(lengths.argmax())
+        raise ValueError(f"row {row} has {longest} items, more than the width of {width}; cut it or widen")
+    width = -(-width // multiple_of) * multiple_of
+    fill = np.array(value).astype(column.values.dtype)
+    return _native.pad_ragged(np.ascontiguousarray(column.values), column.offsets, width, fill, side == "left")

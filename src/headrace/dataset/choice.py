@@ -1,0 +1,124 @@
+"""Steps where a record comes from one of several parents: one after the other, or mixed by weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import plan as plans
+from headrace.batch.tree import Tree, interleave
+from headrace.clock import Clock
+from headrace.dataset.node import Node, Numbering, Reader, Records
+from headrace.errors import DataError, PlanError
+from headrace.plan import LEAF_SHIFT, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Concat(Node):
+    """All records of the first parent, then all of the second, and so on."""
+
+    parts: tuple[Node, ...]
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The parts, in order."""
+        return self.parts
+
+    def describe(self) -> str:
+        """Names the number of parts."""
+        return f"concat({len(self.parts)})"
+
+    def build(self, numbering: Numbering) -> Records:
+        """Joins the plans and reads each record through its own part."""
+        built = [part.build(numbering) for part in self.parts]
+        return Records(plans.Concat([b.plan for b in built]), ChoiceReader([b.reader for b in built]))
+
+
+@dataclass(frozen=True, slots=True)
+class Mix(Node):
+    """Records of the parents mixed in fixed proportions."""
+
+    parts: tuple[Node, ...]
+    weights: tuple[float, ...]
+    seed: int | None
+    stop: Literal["first", "all"]
+    keeps_order = False
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The parts, in the order of their weights."""
+        return self.parts
+
+    def describe(self) -> str:
+        """Names weights, seed and rule of ending."""
+        return f"mix(weights={list(self.weights)}, seed={self.seed}, stop={self.stop})"
+
+    def build(self, numbering: Numbering) -> Records:
+        """Mixes the plans and reads each record through its own part."""
+        built = [part.build(numbering) for part in self.parts]
+        plan = plans.Mix([b.plan for b in built], self.weights, seed=self.seed, stop=self.stop)
+        return Records(plan, ChoiceReader([b.reader for b in built]))
+
+
+class ChoiceReader(Reader):
+    """Reads each record through the part that its id belongs to, and puts the results in the order asked for."""
+
+    def __init__(self, parts: Sequence[Reader]) -> None:
+        slots = {part.slots for part in parts}
+        if len(slots) > 1:
+            raise PlanError(f"can't join records of different structure: zips of {sorted(slots)} sources")
+        self.parts = tuple(parts)
+        self.slots = slots.pop()
+
+    @cached_property
+    def _part_of_leaf(self) -> NDArray[np.int64]:
+        table = np.zeros(max(max(part.leaves) for part in self.parts) + 1, np.int64)
+        for number, part in enumerate(self.parts):
+            table[list(part.leaves)] = number
+        return table
+
+    def _split(self, rows: Rows) -> list[tuple[int, NDArray[np.int64]]]:
+        part = self._part_of_leaf[rows.ids[0] >> LEAF_SHIFT]
+        return [(int(p), np.flatnonzero(part == p)) for p in np.unique(part)]
+
+    def read(self, rows: Rows, clock: Clock) -> Tree:
+        """One call of each part that has records among the rows."""
+        groups = self._split(rows)
+        if len(groups) == 1:
+            return self.parts[groups[0][0]].read(rows, clock)
+        trees = [(where, self.parts[part].read(rows.take(where), clock)) for part, where in groups]
+        try:
+            return interleave(trees)
+        except ValueError as error:
+            names = ", ".join(self.where(rows.ids[:, where[0]]) for _, where in groups)
+            raise DataError(f"the parts of a concat or mix give different records ({names}): {error}") from None
+
+    def where(self, ids: NDArray[np.int64]) -> str:
+        """As the record's own part names it."""
+        return self.parts[self._part_of_leaf[int(ids[0]) >> LEAF_SHIFT]].where(ids)
+
+    @property
+    def leaves(self) -> frozenset[int]:
+        """The leaves of all parts."""
+        return frozenset().union(*(part.leaves for part in self.parts))
+
+    def lengths(self, rows: Rows) -> dict[str, NDArray[np.int64]]:
+        """Of the columns that every part knows lengths of."""
+        known: dict[str, NDArray[np.int64]] | None = None
+        for part, where in self._split(rows):
+            of_part = self.parts[part].lengths(rows.take(where))
+            if known is None:
+                known = {name: np.zeros(len(rows), np.int64) for name in of_part}
+            known = {name: column for name, column in known.items() if name in of_part}
+            for name, column in known.items():
+                column[where] = of_part[name]
+        return known or {}
+
+    def column_names(self) -> list[str] | None:
+        """Those of the first part, which the others share."""
+        return self.parts[0].column_names()

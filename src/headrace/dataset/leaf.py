@@ -1,0 +1,78 @@
+"""A source as the first step of a description."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.batch.tree import Tree
+from headrace.clock import Clock
+from headrace.dataset.node import Node, Numbering, Reader, Records
+from headrace.formats.source import Source
+from headrace.plan import LEAF_SHIFT, Leaf, Rows
+
+_RECORD = (1 << LEAF_SHIFT) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNode(Node):
+    """All records of a source, in its own order."""
+
+    source: Source
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """None: a source is where a description begins."""
+        return ()
+
+    def describe(self) -> str:
+        """Names the kind of source; what it holds is in the data's fingerprint."""
+        return f"{self.source.kind}()"
+
+    def build(self, numbering: Numbering) -> Records:
+        """Gives the source a leaf number of its own."""
+        leaf = next(numbering.leaves)
+        numbering.sources.append(self.source)
+        return Records(Leaf(leaf, self.source.num_records), LeafReader(self.source, leaf))
+
+
+class LeafReader(Reader):
+    """Reads records from a source."""
+
+    slots = 1
+
+    def __init__(self, source: Source, leaf: int) -> None:
+        self.source = source
+        self.leaf = leaf
+
+    def records(self, rows: Rows) -> NDArray[np.int64]:
+        """The record numbers within the source."""
+        return rows.ids[0] & _RECORD
+
+    def read(self, rows: Rows, clock: Clock) -> Tree:
+        """One call of the source for all rows."""
+        with clock.stage("read"):
+            return self.source.read(self.records(rows))
+
+    def where(self, ids: NDArray[np.int64]) -> str:
+        """As the source names it."""
+        return self.source.where(int(ids[0]) & _RECORD)
+
+    @property
+    def leaves(self) -> frozenset[int]:
+        """This leaf."""
+        return frozenset((self.leaf,))
+
+    def lengths(self, rows: Rows) -> dict[str, NDArray[np.int64]]:
+        """From the source's index."""
+        table = self.source.lengths()
+        if table is None:
+            return {}
+        records = self.records(rows)
+        return {name: column[records].astype(np.int64) for name, column in table.items()}
+
+    def column_names(self) -> list[str] | None:
+        """As the source names them."""
+        return self.source.column_names()

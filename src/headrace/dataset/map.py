@@ -1,0 +1,87 @@
+"""The step that changes each record by a function of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.batch.columns import Objects
+from headrace.batch.tree import Tree, records
+from headrace.clock import Clock
+from headrace.dataset.node import Node, Numbering, Reader, Records, arguments, function_name
+from headrace.plan import Rows, record_rng
+
+
+@dataclass(frozen=True, slots=True)
+class Map(Node):
+    """Each record replaced by what a function makes of it.
+
+    Attributes:
+        parent: The step before.
+        fn: Takes a record (and a random generator, if there is a seed) and gives a record.
+        seed: Of the random draws; None if the function makes none.
+    """
+
+    parent: Node
+    fn: Callable[..., Any]
+    seed: int | None
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The step before."""
+        return (self.parent,)
+
+    def describe(self) -> str:
+        """Names the function, not its code."""
+        return f"map({function_name(self.fn)}{'' if self.seed is None else ', '}{arguments(seed=self.seed)})"
+
+    def build(self, numbering: Numbering) -> Records:
+        """Keeps the order and wraps the reader."""
+        built = self.parent.build(numbering)
+        draw = None if self.seed is None else (self.seed, next(numbering.draws))
+        return Records(built.plan, MapReader(built.reader, self.fn, draw))
+
+
+class MapReader(Reader):
+    """Reads records and calls a function with each."""
+
+    def __init__(self, parent: Reader, fn: Callable[..., Any], draw: tuple[int, int] | None) -> None:
+        self.parent = parent
+        self.fn = fn
+        self.draw = draw
+        self.slots = parent.slots
+
+    def read(self, rows: Rows, clock: Clock) -> Tree:
+        """One call of the function for each record; an error of its own names the record in a note."""
+        tree = self.parent.read(rows, clock)
+        changed = Objects()
+        with clock.stage("map"):
+            for i, record in enumerate(records(tree)):
+                try:
+                    if self.draw is None:
+                        changed.append(self.fn(record))
+                    else:
+                        changed.append(self.fn(record, self._generator(rows, i)))
+                except Exception as error:
+                    error.add_note(f"headrace: in map({function_name(self.fn)}) of {self.where(rows.ids[:, i])}")
+                    raise
+        return changed
+
+    def _generator(self, rows: Rows, i: int) -> np.random.Generator:
+        assert self.draw is not None
+        seed, step = self.draw
+        # Two maps of one description must not draw alike, so the step's number goes into the key.
+        return record_rng(seed, int(rows.passes[i]), int(rows.ids[0, i]), stream=step)
+
+    def where(self, ids: NDArray[np.int64]) -> str:
+        """As the parent names it."""
+        return self.parent.where(ids)
+
+    @property
+    def leaves(self) -> frozenset[int]:
+        """The parent's."""
+        return self.parent.leaves

@@ -1,0 +1,123 @@
+"""What every step of a description is, and what it is compiled to.
+
+A description is a tree of nodes. Each node says in words what it does (for the fingerprint that a saved state carries)
+and builds its part of the *plan* (which records, in which order) and of the *flow* (how records are read and changed).
+Operations that only change the order hand on their parent's reader; operations that only change records hand on its
+plan. That is why the two can be compiled apart and the order never depends on how records are read.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.batch.tree import Tree
+from headrace.clock import Clock
+from headrace.formats.source import Source
+from headrace.plan import BatchPlan, Plan, Rows
+
+
+class Reader(ABC):
+    """Reads records by their ids: the flow of one node and all below it. Stateless and safe to call from threads."""
+
+    slots: int
+    """Ids that name one record: 1, or more after a zip."""
+
+    @abstractmethod
+    def read(self, rows: Rows, clock: Clock) -> Tree:
+        """Reads the records of `rows`, in that order. A stream that has ended gives fewer."""
+
+    @abstractmethod
+    def where(self, ids: NDArray[np.int64]) -> str:
+        """Names the record with these ids (shape `(slots,)`) for messages: file and line, or source and number."""
+
+    @property
+    @abstractmethod
+    def leaves(self) -> frozenset[int]:
+        """The numbers of the leaves that the first slot's ids may come from."""
+
+    def lengths(self, rows: Rows) -> dict[str, NDArray[np.int64]]:
+        """Items of each record by column, as far as an index knows them; read from no data file."""
+        return {}
+
+    def column_names(self) -> list[str] | None:
+        """The names of the columns, or None where only the data can tell (after a map)."""
+        return None
+
+
+class Numbering:
+    """Hands out numbers while a description is compiled: one for each leaf, one for each step that draws at random."""
+
+    def __init__(self) -> None:
+        self.leaves = count()
+        self.draws = count()
+        self.sources: list[Source] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A compiled description of records: their order and how they are read."""
+
+    plan: Plan
+    reader: Reader
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRecords:
+    """A compiled description of batches."""
+
+    plan: BatchPlan
+    reader: Reader
+
+
+class AnyNode(ABC):
+    """A step of a description. Immutable."""
+
+    @property
+    @abstractmethod
+    def parents(self) -> tuple[Node, ...] | tuple[BatchNode, ...]:
+        """The steps that this one builds on."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The step and its parameters in words, without its parents: `"shuffle(seed=7)"`."""
+
+
+class Node(AnyNode):
+    """A step that gives records."""
+
+    @property
+    @abstractmethod
+    def parents(self) -> tuple[Node, ...]:
+        """The steps that this one builds on."""
+
+    @abstractmethod
+    def build(self, numbering: Numbering) -> Records:
+        """Compiles this step and those below it."""
+
+
+class BatchNode(AnyNode):
+    """A step that gives batches."""
+
+    @abstractmethod
+    def build(self, numbering: Numbering) -> BatchRecords:
+        """Compiles this step and those below it."""
+
+
+def steps(node: AnyNode) -> list[str]:
+    """The description in words, sources first."""
+    return [line for parent in node.parents for line in steps(parent)] + [node.describe()]
+
+
+def arguments(**values: object) -> str:
+    """Arguments as they stand in a description; those that are None are left out."""
+    return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+
+
+def function_name(fn: object) -> str:
+    """How a user's function is named in a description; its code isn't part of it."""
+    return getattr(fn, "__qualname__", type(fn).__qualname__)

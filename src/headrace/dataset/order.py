@@ -1,0 +1,73 @@
+"""Steps that only change the order: which records come, how often and where. Their reader is their parent's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from headrace import plan as plans
+from headrace.dataset.node import Node, Numbering, Records
+from headrace.errors import PlanError
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder(Node):
+    """Another order of the same records.
+
+    Attributes:
+        parent: The step before.
+        words: The step in words.
+        order: Makes the new plan of the parent's plan (picklable, since descriptions travel to other processes).
+        needs_length: Whether a stream, whose number of records isn't known, is refused.
+        keeps_order: Whether the order is the same in every epoch.
+    """
+
+    parent: Node
+    words: str
+    order: Callable[[plans.Plan], plans.Plan]
+    needs_length: bool = True
+    keeps_order: bool = True
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The step before."""
+        return (self.parent,)
+
+    def describe(self) -> str:
+        """The words it was made with."""
+        return self.words
+
+    def build(self, numbering: Numbering) -> Records:
+        """Wraps the parent's plan."""
+        built = self.parent.build(numbering)
+        if self.needs_length and built.plan.length is None:
+            raise PlanError(
+                f"{self.words} needs a known number of records, got an endless or streamed dataset; "
+                "put it before repeat(), or read the records from a file, array or object with a length"
+            )
+        return Records(self.order(built.plan), built.reader)
+
+
+def shuffle(parent: Node, seed: int, window: int | None) -> Reorder:
+    """A new order each epoch: of all records, or inside windows of neighbouring ones."""
+    if window is None:
+        return Reorder(parent, f"shuffle(seed={seed})", partial(plans.Shuffle, seed=seed), keeps_order=False)
+    words = f"shuffle(seed={seed}, window={window})"
+    return Reorder(parent, words, partial(plans.WindowShuffle, seed=seed, window=window), keeps_order=False)
+
+
+def repeat(parent: Node, count: int | None) -> Reorder:
+    """Several passes over the records as one epoch."""
+    return Reorder(parent, f"repeat({count or ''})", partial(plans.Repeat, count=count), keeps_order=False)
+
+
+def slice_(parent: Node, words: str, start: int, stop: int | None, step: int = 1) -> Reorder:
+    """Every `step`-th record from `start` to before `stop`."""
+    return Reorder(parent, words, partial(plans.Slice, start=start, stop=stop, step=step), needs_length=False)
+
+
+def keeps_order(node: Node) -> bool:
+    """Whether the records of a description come in the same order in every epoch."""
+    own = node.keeps_order if isinstance(node, Reorder) else getattr(node, "keeps_order", True)
+    return bool(own) and all(keeps_order(parent) for parent in node.parents)

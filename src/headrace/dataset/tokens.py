@@ -1,0 +1,235 @@
+"""The step that makes token ids of texts: split at whitespace, look up, cut, add begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.batch.columns import Objects, Ragged, Strings
+from headrace.batch.tree import Tree, map_leaves
+from headrace.clock import Clock
+from headrace.dataset.choice import ChoiceReader
+from headrace.dataset.leaf import LeafReader
+from headrace.dataset.node import Node, Numbering, Reader, Records, arguments
+from headrace.dataset.zip import ZipReader
+from headrace.errors import DataError, PlanError
+from headrace.formats.text import TextSource
+from headrace.plan import Rows
+from headrace.vocab import Vocab
+
+T = TypeVar("T")
+PerColumn = T | Sequence[T | None] | Mapping[str, T | None]
+"""One value for all columns, one for each in order, or one by name (columns not named get none)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """What becomes of one column of texts.
+
+    Attributes:
+        vocab: Gives the ids.
+        max_length: Tokens kept of a text, not counting begin and end; None keeps all.
+        bos: Id put before the tokens, or None.
+        eos: Id put after them, or None.
+    """
+
+    vocab: Vocab
+    max_length: int | None
+    bos: int | None
+    eos: int | None
+
+    def lengths(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Ids of each text, of its number of tokens."""
+        kept = tokens if self.max_length is None else np.minimum(tokens, self.max_length)
+        return kept + (self.bos is not None) + (self.eos is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens(Node):
+    """Texts replaced by the ids of their tokens.
+
+    Attributes:
+        parent: The step before; its records hold texts.
+        vocab: A vocabulary for each column of texts.
+        max_length: Tokens kept of a text.
+        bos: Token of the vocabulary to put before each text.
+        eos: Token of the vocabulary to put after each text.
+    """
+
+    parent: Node
+    vocab: PerColumn[Vocab]
+    max_length: PerColumn[int]
+    bos: PerColumn[str]
+    eos: PerColumn[str]
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The step before."""
+        return (self.parent,)
+
+    def describe(self) -> str:
+        """Names vocabularies by their content and the other arguments by value."""
+        vocab = _words(self.vocab, lambda v: v.fingerprint()[:8])
+        return f"tokens(vocab={vocab}, {arguments(max_length=self.max_length, bos=self.bos, eos=self.eos)})"
+
+    def build(self, numbering: Numbering) -> Records:
+        """Keeps the order and puts the encoding as near to the file as it can."""
+        built = self.parent.build(numbering)
+        reader = built.reader
+        names = reader.column_names()
+        vocabs = per_column(self.vocab, names, "vocab")
+        max_lengths = per_column(self.max_length, names, "max_length")
+        begins = per_column(self.bos, names, "bos")
+        ends = per_column(self.eos, names, "eos")
+        for name, vocab in vocabs.items():
+            limit = max_lengths.get(name)
+            if limit is not None and limit < 0:
+                raise PlanError(f"max_length of column {name!r} is at least 0, got {limit}")
+            begin, end = (_special(vocab, table.get(name), name) for table in (begins, ends))
+            reader = encode(reader, name, Encoding(vocab, limit, begin, end))
+        return Records(built.plan, reader)
+
+
+def _special(vocab: Vocab, token: str | None, name: str) -> int | None:
+    if token is None:
+        return None
+    if token not in vocab:
+        raise PlanError(f"the vocabulary of column {name!r} has no {token!r}; add it, or pass another bos or eos")
+    return vocab[token]
+
+
+def per_column(value: PerColumn[Any] | None, names: list[str] | None, argument: str) -> dict[str, Any]:
+    """Spreads an argument over the columns.
+
+    Args:
+        value: One value, a sequence in the order of the columns, or a mapping by name.
+        names: The columns, or None if only the data can tell.
+        argument: Its name, for messages.
+
+    Returns:
+        The values that aren't None, by column.
+
+    Raises:
+        PlanError: If a column is named that isn't there, or a sequence has another length.
+    """
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        unknown = [name for name in value if names is not None and name not in names]
+        if unknown:
+            raise PlanError(f"{argument} names column {unknown[0]!r}; the columns are {names}")
+        return {name: v for name, v in value.items() if v is not None}
+    if names is None:
+        raise PlanError(f"{argument} needs names of columns after a map, as in {argument}={{'text': …}}")
+    if isinstance(value, Sequence) and not isinstance(value, (str, Vocab)):
+        if len(value) != len(names):
+            raise PlanError(f"{argument} has {len(value)} values for {len(names)} columns {names}")
+        return {name: v for name, v in zip(names, value, strict=True) if v is not None}
+    return dict.fromkeys(names, value)
+
+
+def _words(value: PerColumn[Any], word: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}:{word(v)}" for name, v in value.items() if v is not None)
+    if isinstance(value, Sequence) and not isinstance(value, (str, Vocab)):
+        return ", ".join("-" if v is None else word(v) for v in value)
+    return str(word(value))
+
+
+def encode(reader: Reader, name: str, encoding: Encoding) -> Reader:
+    """A reader that gives ids for one column.
+
+    Texts that come straight from a file are encoded as they are read, in one native pass; so the step is pushed down
+    through zips and choices to the file where that is possible.
+    """
+    if isinstance(reader, LeafReader) and isinstance(reader.source, TextSource) and name == "":
+        return EncodedTextReader(reader.source, reader.leaf, encoding)
+    if isinstance(reader, ChoiceReader):
+        return ChoiceReader([encode(part, name, encoding) for part in reader.parts])
+    if isinstance(reader, ZipReader):
+        first, _, rest = name.partition(".")
+        number = reader.part(first)
+        if number is not None:
+            return reader.replace(number, encode(reader.parts[number], rest, encoding))
+    return EncodedColumnReader(reader, name, encoding)
+
+
+class EncodedTextReader(LeafReader):
+    """Reads, splits and looks up lines of a file in one native pass."""
+
+    source: TextSource
+
+    def __init__(self, source: TextSource, leaf: int, encoding: Encoding) -> None:
+        super().__init__(source, leaf)
+        self.encoding = encoding
+
+    def read(self, rows: Rows, clock: Clock) -> Tree:
+        """One native call for all rows."""
+        e = self.encoding
+        with clock.stage("read"):
+            return self.source.encode(self.records(rows), e.vocab, max_length=e.max_length, bos=e.bos, eos=e.eos)
+
+    def lengths(self, rows: Rows) -> dict[str, NDArray[np.int64]]:
+        """Of the index's token counts."""
+        return {name: self.encoding.lengths(column) for name, column in super().lengths(rows).items()}
+
+
+class EncodedColumnReader(Reader):
+    """Encodes one column of what another reader gives."""
+
+    def __init__(self, parent: Reader, name: str, encoding: Encoding) -> None:
+        self.parent = parent
+        self.name = name
+        self.encoding = encoding
+        self.slots = parent.slots
+
+    def read(self, rows: Rows, clock: Clock) -> Tree:
+        """Encodes the column of all rows in one native call."""
+        tree = self.parent.read(rows, clock)
+        with clock.stage("tokens"):
+            if isinstance(tree, Objects):
+                from headrace.batch.collate import collate
+
+                tree = collate(tree, where=lambda i: self.where(rows.ids[:, i]))
+            found = []
+
+            def convert(name: str, leaf: Any) -> Any:
+                if name != self.name:
+                    return leaf
+                found.append(name)
+                return self._encode(leaf)
+
+            tree = map_leaves(convert, tree)
+        if not found and len(rows):
+            raise DataError(f"tokens: {self.where(rows.ids[:, 0])} has no column {self.name!r}")
+        return tree
+
+    def _encode(self, column: Any) -> Ragged:
+        if not isinstance(column, Strings):
+            raise DataError(f"tokens: column {self.name!r} holds {type(column).__name__}, expected texts")
+        e = self.encoding
+        return e.vocab.encode(column, max_length=e.max_length, bos=e.bos, eos=e.eos)
+
+    def where(self, ids: NDArray[np.int64]) -> str:
+        """As the parent names it."""
+        return self.parent.where(ids)
+
+    @property
+    def leaves(self) -> frozenset[int]:
+        """The parent's."""
+        return self.parent.leaves
+
+    def lengths(self, rows: Rows) -> dict[str, NDArray[np.int64]]:
+        """The parent's, with this column's as they will be."""
+        known = self.parent.lengths(rows)
+        if self.name in known:
+            known[self.name] = self.encoding.lengths(known[self.name])
+        return known
+
+    def column_names(self) -> list[str] | None:
+        """The parent's."""
+        return self.parent.column_names()

@@ -1,0 +1,108 @@
+"""Records from any Python object that has a length and can be indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headrace.batch.columns import Objects
+from headrace.batch.tree import Tree
+from headrace.errors import DataError
+from headrace.formats.source import Fingerprint, Source
+
+
+@runtime_checkable
+class Indexable(Protocol):
+    """What `from_dataset` reads: a list, a `torch.utils.data.Dataset`, a Hugging Face dataset, a class of one's own."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+class ObjectSource(Source):
+    """The items of a Python object.
+
+    An object with `__getitems__` is asked for all records of a batch in one call, as PyTorch does.
+
+    Args:
+        items: The object.
+        lengths: Items of each record, for bucketing; shape `(records,)`.
+
+    Raises:
+        TypeError: If the object has no length or can't be indexed.
+        DataError: If there is not one length for each record.
+    """
+
+    kind = "dataset"
+
+    def __init__(self, items: Indexable, lengths: ArrayLike | None = None) -> None:
+        if not isinstance(items, Indexable):
+            raise TypeError(
+                f"from_dataset needs an object with __len__ and __getitem__, got {type(items).__name__}; "
+                "use from_iterable for streams"
+            )
+        self._items = items
+        self._num_records = len(items)
+        self._many = getattr(items, "__getitems__", None)
+        self._lengths = None if lengths is None else self._check_lengths(np.asarray(lengths))
+
+    def _check_lengths(self, lengths: NDArray[Any]) -> NDArray[Any]:
+        if lengths.shape != (self._num_records,) or lengths.dtype.kind not in "iu":
+            raise DataError(
+                f"lengths holds one integer for each of {self._num_records:,} records, "
+                f"got {lengths.dtype} of shape {lengths.shape}"
+            )
+        return lengths
+
+    @property
+    def num_records(self) -> int:
+        """The object's length when the source was made."""
+        return self._num_records
+
+    def read(self, records: NDArray[np.int64]) -> Tree:
+        """Indexes the object; an error of its own names the record in a note."""
+        if self._many is not None:
+            return self._read_many(self._many, records)
+        read = Objects()
+        for record in records.tolist():
+            try:
+                read.append(self._items[record])
+            except Exception as error:
+                error.add_note(f"headrace: in reading {self.where(record)}")
+                if isinstance(error, StopIteration):  # would end the caller's loop as if the data were over
+                    raise DataError(f"{self.where(record)} raised StopIteration instead of a record") from error
+                raise
+        return read
+
+    def _read_many(self, many: Any, records: NDArray[np.int64]) -> Objects:
+        try:
+            read: Sequence[Any] = many(records.tolist())
+        except Exception as error:
+            first, last = self.where(int(records[0])), self.where(int(records[-1]))
+            error.add_note(f"headrace: in __getitems__ for {len(records)} records, the first {first}, the last {last}")
+            raise
+        if len(read) != len(records):
+            raise DataError(
+                f"__getitems__ of {type(self._items).__name__} was asked for {len(records)} records, gave {len(read)}"
+            )
+        return Objects(read)
+
+    def lengths(self) -> dict[str, NDArray[Any]] | None:
+        """The lengths that were given."""
+        return None if self._lengths is None else {"": self._lengths}
+
+    def column_names(self) -> None:
+        """Unknown before a record is read."""
+        return
+
+    def fingerprint(self) -> Fingerprint:
+        """The object's type and length; its content isn't looked at."""
+        return {"records": self._num_records, "type": type(self._items).__qualname__}
+
+    def where(self, record: int) -> str:
+        """The record's number, counted from 0 as indexing does."""
+        return f"record {record} of {type(self._items).__name__}"
