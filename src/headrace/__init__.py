@@ -1,1 +1,52 @@
-"""headrace: feeds training data to models."""
+"""headrace: feeds training data to models.
+
+Exact, resumable at any record, elastic, fast without the interpreter lock, and able to say what bounds the run.
+
+    import headrace as hr
+
+    pairs = hr.zip(src=hr.read_text("train.de"), tgt=hr.read_text("train.en"))
+    data = pairs.shuffle(seed=1).tokens({"src": de, "tgt": en}).bucket(max_tokens=4096).pad()
+    for batch in hr.Loader(data, workers=2):
+        step(batch["src"], batch["tgt"])
+"""
+
+from headrace.batch import Ragged, Strings, collate, pad, to_torch
+from headrace.dataset import Batches, Dataset, concat, from_arrays, from_dataset, from_iterable, mix, read_text
+from headrace.dataset import zip_ as zip
+from headrace.engine import Stats
+from headrace.errors import DataChangedError, DataError, HeadraceError, PlanError, StateError, StuckError
+from headrace.loader import Loader
+from headrace.plan import record_rng
+from headrace.verify import assert_resumable
+from headrace.vocab import Vocab, build_vocab
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Batches",
+    "DataChangedError",
+    "DataError",
+    "Dataset",
+    "HeadraceError",
+    "Loader",
+    "PlanError",
+    "Ragged",
+    "StateError",
+    "Stats",
+    "Strings",
+    "StuckError",
+    "Vocab",
+    "assert_resumable",
+    "build_vocab",
+    "collate",
+    "concat",
+    "from_arrays",
+    "from_dataset",
+    "from_iterable",
+    "mix",
+    "pad",
+    "read_text",
+    "record_rng",
+    "to_torch",
+    "zip",
+]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import plan as plans
-from headrace.batch.tree import Tree, child
+from headrace.batch.tree import Tree, child, num_rows, take
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records
 from headrace.errors import DataError, PlanError
@@ -56,7 +56,7 @@ class Zip(Node):
                 "repair the files, or pass shortest=True to end with the shortest"
             )
         plan = plans.Zip([b.plan for b in built], shortest=self.shortest)
-        return Records(plan, ZipReader([b.reader for b in built], self.names))
+        return Records(plan, ZipReader([b.reader for b in built], self.names, self.shortest))
 
 
 def _origin(built: Records) -> str:
@@ -69,9 +69,10 @@ def _origin(built: Records) -> str:
 class ZipReader(Reader):
     """Reads each part with its own slots and puts the columns side by side."""
 
-    def __init__(self, parts: Sequence[Reader], names: tuple[str, ...] | None) -> None:
+    def __init__(self, parts: Sequence[Reader], names: tuple[str, ...] | None, shortest: bool) -> None:
         self.parts = tuple(parts)
         self.names = names
+        self.shortest = shortest
         self.slots = sum(part.slots for part in parts)
 
     def _split(self, rows: Rows) -> Iterator[tuple[Reader, Rows]]:
@@ -83,6 +84,14 @@ class ZipReader(Reader):
     def read(self, rows: Rows, clock: Clock) -> Tree:
         """One call of each part."""
         trees = [part.read(own, clock) for part, own in self._split(rows)]
+        counts = [num_rows(tree) for tree in trees]
+        if min(counts) < max(counts):  # a stream has ended, which no plan could foresee
+            if not self.shortest:
+                raise DataError(
+                    f"zip: one side ended {max(counts) - min(counts)} records before another, near "
+                    f"{self.where(rows.ids[:, min(counts)])}; pass shortest=True to end with the shortest"
+                )
+            trees = [take(tree, np.arange(min(counts))) for tree in trees]
         return tuple(trees) if self.names is None else dict(zip(self.names, trees, strict=True))
 
     def where(self, ids: NDArray[np.int64]) -> str:
@@ -123,7 +132,7 @@ class ZipReader(Reader):
     def replace(self, number: int, reader: Reader) -> ZipReader:
         """The same zip with another reader for one part."""
         parts = [reader if i == number else part for i, part in enumerate(self.parts)]
-        return ZipReader(parts, self.names)
+        return ZipReader(parts, self.names, self.shortest)
 
 
 def join(name: str, column: str) -> str:

@@ -15,6 +15,13 @@ from headrace.errors import DataError
 from headrace.formats.source import Fingerprint, Source
 
 
+class StreamEnded(Exception):
+    """Says that a stream has no record where one was asked for. Never seen by users: the loader ends the epoch."""
+
+
+_KEPT = 1 << 16  # records passed over that are kept for workers who come later: more than pieces in flight ever hold
+
+
 class StreamSource(Source):
     """The items of an iterable, numbered as they come.
 
@@ -48,7 +55,11 @@ class StreamSource(Source):
         return
 
     def read(self, records: NDArray[np.int64]) -> Tree:
-        """Reads on to the records asked for; fewer come back if the stream has ended."""
+        """Reads on to the records asked for; fewer come back if the stream has ended.
+
+        Raises:
+            StreamEnded: If it has ended before the first of them.
+        """
         found = Objects()
         with self._lock:
             for record in records.tolist():
@@ -62,6 +73,8 @@ class StreamSource(Source):
                 if record not in self._kept:
                     break
                 found.append(self._kept.pop(record))
+        if len(records) and not found:
+            raise StreamEnded
         return found
 
     def _start(self) -> None:
@@ -85,6 +98,8 @@ class StreamSource(Source):
             self._iterator = None
             raise
         self._kept[self._next] = item
+        if len(self._kept) > _KEPT:
+            del self._kept[next(iter(self._kept))]
         self._next += 1
         return True
 

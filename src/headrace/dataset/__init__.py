@@ -1,0 +1,24 @@
+"""The description of a run's data: sources, and operations on them, as a user chains them.
+
+What belongs here: one node class for each operation, saying in words what it does and building its part of the plan and
+of the flow. Nothing is read and no order is computed while a description is made; `compile` does the first and the
+loader the second.
+"""
+
+from headrace.dataset.dataset import Batches, Dataset
+from headrace.dataset.program import Program, compile_program
+from headrace.dataset.sources import concat, from_arrays, from_dataset, from_iterable, mix, read_text, zip_
+
+__all__ = [
+    "Batches",
+    "Dataset",
+    "Program",
+    "compile_program",
+    "concat",
+    "from_arrays",
+    "from_dataset",
+    "from_iterable",
+    "mix",
+    "read_text",
+    "zip_",
+]

@@ -1,0 +1,372 @@
+"""The fluent surface: what a user chains. Each method makes the node of one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from headrace.batch.pad import Side
+from headrace.batch.tree import records
+from headrace.clock import Clock
+from headrace.dataset import order
+from headrace.dataset.batch import Batch, Bucket, growing_boundaries, width_boundaries
+from headrace.dataset.batch_ops import MapBatches, Pad, Padding, as_columns
+from headrace.dataset.choice import Concat
+from headrace.dataset.length_filter import LengthFilter
+from headrace.dataset.map import Map
+from headrace.dataset.node import BatchNode, Node, Numbering, Records, steps
+from headrace.dataset.tokens import PerColumn, Tokens
+from headrace.errors import PlanError
+from headrace.vocab import Vocab
+
+if TYPE_CHECKING:
+    from headrace.dataset.batch import LengthKey
+
+
+class Dataset:
+    """Records in an order, described but not read.
+
+    Made by `read_text`, `from_arrays`, `from_dataset`, `from_iterable`, `zip`, `concat` and `mix`. Every method returns
+    a new dataset and leaves this one as it is. Nothing is read before a `Loader` runs, so making datasets is cheap.
+
+    Example:
+        >>> import headrace as hr
+        >>> data = hr.from_dataset(range(10)).shuffle(seed=7).map(lambda n: n * n).batch(4)
+        >>> [batch.tolist() for batch in hr.Loader(data)]
+        [[16, 49, 4, 25], [0, 9, 36, 64], [1, 81]]
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def __repr__(self) -> str:
+        return " → ".join(steps(self._node))
+
+    # order ---------------------------------------------------------------------------------------------------------
+
+    def shuffle(self, seed: int = 0, *, window: int | None = None) -> Dataset:
+        """Puts the records in a random order, another one each epoch.
+
+        The order is a seeded permutation that needs no memory and no start-up time, whatever the number of records; it
+        is written down in `docs/specs/permutation.md` and never changes for a given version.
+
+        Args:
+            seed: Any integer; the same seed gives the same orders.
+            window: Shuffle only inside windows of so many neighbouring records, which keeps reading nearly sequential;
+                None shuffles everything with everything.
+
+        Raises:
+            PlanError: If `window` is below 1; when compiled, if the number of records isn't known.
+
+        Example:
+            >>> import headrace as hr
+            >>> list(hr.from_dataset(range(6)).shuffle(seed=1))
+            [3, 1, 0, 4, 5, 2]
+        """
+        if window is not None and window < 1:
+            raise PlanError(f"shuffle: window is at least 1 record, got {window}")
+        return Dataset(order.shuffle(self._node, seed, window))
+
+    def repeat(self, count: int | None = None) -> Dataset:
+        """Makes one epoch of several passes; a shuffle before it has another order in each pass.
+
+        Args:
+            count: Passes; None never ends.
+
+        Raises:
+            PlanError: If `count` is below 1.
+        """
+        if count is not None and count < 1:
+            raise PlanError(f"repeat: count is at least 1, or None for no end, got {count}")
+        return Dataset(order.repeat(self._node, count))
+
+    def take(self, count: int) -> Dataset:
+        """The first `count` records; all, if there are fewer.
+
+        Raises:
+            PlanError: If `count` is negative.
+        """
+        if count < 0:
+            raise PlanError(f"take: count is at least 0, got {count}")
+        return Dataset(order.slice_(self._node, f"take({count})", 0, count))
+
+    def skip(self, count: int) -> Dataset:
+        """All records but the first `count`.
+
+        Raises:
+            PlanError: If `count` is negative.
+        """
+        if count < 0:
+            raise PlanError(f"skip: count is at least 0, got {count}")
+        return Dataset(order.slice_(self._node, f"skip({count})", count, None))
+
+    def slice(self, start: int, stop: int | None = None, step: int = 1) -> Dataset:
+        """Every `step`-th record from `start` to before `stop`, as Python's slices but without negative numbers.
+
+        Raises:
+            PlanError: If `start` or `stop` is negative or `step` below 1.
+        """
+        if start < 0 or (stop is not None and stop < 0) or step < 1:
+            raise PlanError(f"slice: start and stop are at least 0 and step at least 1, got {start}, {stop}, {step}")
+        return Dataset(order.slice_(self._node, f"slice({start}, {stop}, {step})", start, stop, step))
+
+    def shard(self, count: int, index: int) -> Dataset:
+        """One of `count` parts of like size: records `index`, `index + count`, and so on.
+
+        A loader divides batches among ranks by itself (`Loader(rank=…, world_size=…)`); this is for parts that are
+        meant to stay apart.
+
+        Raises:
+            PlanError: If `index` isn't within 0 … count−1.
+        """
+        if count < 1 or not 0 <= index < count:
+            raise PlanError(f"shard: index is within 0 … count−1, got index {index} of count {count}")
+        return Dataset(order.slice_(self._node, f"shard({count}, {index})", index, None, count))
+
+    def concat(self, *others: Dataset) -> Dataset:
+        """These records, then those of the others."""
+        return Dataset(Concat((self._node, *(other._node for other in others))))
+
+    def filter_length(
+        self, min: int = 1, max: int | None = None, *, columns: str | Sequence[str] | None = None
+    ) -> Dataset:
+        """Leaves out records that are too short or too long, without reading them.
+
+        Args:
+            min: Items that each column has at least.
+            max: Items that each column has at most.
+            columns: The columns that count; None counts all whose lengths the index knows (tokens of texts).
+
+        Raises:
+            PlanError: When compiled, if lengths aren't known or the order was changed before.
+        """
+        return Dataset(LengthFilter(self._node, min, max, as_columns(columns)))
+
+    # records -------------------------------------------------------------------------------------------------------
+
+    def map(self, fn: Callable[..., Any], *, rng: bool = False, seed: int = 0) -> Dataset:
+        """Replaces each record by what a function makes of it.
+
+        An error that the function raises comes to the consumer as itself, with a note that names the record.
+
+        Args:
+            fn: Takes a record: a value, tuple or dict as the source gives it.
+            rng: Hand the function a `numpy.random.Generator` as second argument. Its numbers depend on the seed, the
+                epoch and the record alone, never on workers or on the order.
+            seed: Of those numbers.
+
+        Example:
+            >>> import headrace as hr
+            >>> noisy = hr.from_dataset(range(3)).map(lambda n, rng: n + 0.1 * rng.integers(10), rng=True, seed=5)
+            >>> list(noisy) == list(noisy)
+            True
+        """
+        return Dataset(Map(self._node, fn, seed if rng else None))
+
+    def tokens(
+        self,
+        vocab: PerColumn[Vocab],
+        *,
+        max_length: PerColumn[int] = None,
+        bos: PerColumn[str] = None,
+        eos: PerColumn[str] = None,
+    ) -> Dataset:
+        """Replaces texts by the ids of their tokens: split at whitespace, look up, cut, add begin and end.
+
+        Every argument is one value for all columns, a sequence with one for each, or a dict by column name. Texts that
+        come straight from files are read, split and looked up in one native pass.
+
+        Args:
+            vocab: Gives the ids; words it doesn't have get its unknown id.
+            max_length: Tokens kept of a text, not counting begin and end.
+            bos: Token of the vocabulary to put before each text.
+            eos: Token of the vocabulary to put after each text.
+
+        Raises:
+            PlanError: When compiled, if a column or a token isn't there.
+
+        Example:
+            >>> import headrace as hr
+            >>> vocab = hr.Vocab(["<unk>", "</s>", "the", "mill"])
+            >>> texts = hr.from_arrays(hr.Strings.from_rows(["the mill", "the wheel"]))
+            >>> [ids.tolist() for ids in texts.tokens(vocab, eos="</s>")]
+            [[2, 3, 1], [2, 0, 1]]
+        """
+        return Dataset(Tokens(self._node, vocab, max_length, bos, eos))
+
+    # batches -------------------------------------------------------------------------------------------------------
+
+    def batch(self, size: int, *, drop_remainder: bool = False, ragged: str | Sequence[str] = ()) -> Batches:
+        """Puts so many records together at a time.
+
+        Args:
+            size: Records a batch, over all ranks.
+            drop_remainder: Leave out the last batch of an epoch if it has fewer.
+            ragged: Columns (of records made by Python code) whose rows vary in length.
+
+        Raises:
+            PlanError: If `size` is below 1.
+
+        Example:
+            >>> import headrace as hr
+            >>> [batch.tolist() for batch in hr.Loader(hr.from_dataset(range(5)).batch(2))]
+            [[0, 1], [2, 3], [4]]
+        """
+        _check_size("batch", "size", size)
+        return Batches(Batch(self._node, size, drop_remainder, as_columns(ragged) or ()))
+
+    def bucket(
+        self,
+        batch_size: int | None = None,
+        *,
+        max_tokens: int | None = None,
+        width: int | None = None,
+        num_buckets: int = 64,
+        boundaries: Sequence[int] | None = None,
+        by: str | Sequence[str] | LengthKey | None = None,
+        window: int | None = -1,
+        drop_remainder: bool = False,
+    ) -> Batches:
+        """Puts records of like length together, so that little is padding.
+
+        Records join the bucket of their length in the order they come; a full bucket comes out as a batch at once, and
+        what is left at the end of a window comes out shortest first. Lengths are those of the index, so nothing is
+        read to plan this, and the plan is exact: the same batches for any workers, and a saved position is a few
+        numbers. (tf.data's `group_by_window` gives the same batches where the window is the whole epoch.)
+
+        Args:
+            batch_size: Records a batch, over all ranks. Give this or `max_tokens`.
+            max_tokens: Items that a padded column of a batch has at most; a record longer than that is alone in its
+                batch.
+            width: Lengths a bucket spans: bucket *i* holds lengths from `i·width` to before `(i+1)·width`.
+            num_buckets: With `width`: how many such buckets there are; longer records share one more.
+            boundaries: Instead of `width`, the lengths at which a new bucket begins, ascending. By default they are 4
+                apart at first and an eighth apart further on.
+            by: The column whose length counts, or several of which the longest counts (by default all known), or a
+                function of a dict of length arrays that gives one integer array.
+            window: Records that are planned together, of which a few batches at the end may not be full; None is the
+                whole epoch. By default 1,000 batches, or 131,072 records with `max_tokens`.
+            drop_remainder: Leave out batches that aren't full at the end of a window.
+
+        Raises:
+            PlanError: If not exactly one of `batch_size` and `max_tokens` is given, or an argument is out of range;
+                when compiled, if lengths aren't known.
+
+        Example:
+            >>> import headrace as hr
+            >>> rows = hr.Ragged.from_rows([[1], [2, 2, 2], [3], [4, 4, 4]])
+            >>> data = hr.from_arrays(rows).bucket(batch_size=2, width=2).pad(lengths=False)
+            >>> [batch.tolist() for batch in hr.Loader(data)]
+            [[[1], [3]], [[2, 2, 2], [4, 4, 4]]]
+        """
+        if (batch_size is None) == (max_tokens is None):
+            raise PlanError(f"bucket needs batch_size or max_tokens, one of them; got {batch_size} and {max_tokens}")
+        _check_size("bucket", "batch_size", batch_size)
+        _check_size("bucket", "max_tokens", max_tokens)
+        _check_size("bucket", "width", width)
+        _check_size("bucket", "num_buckets", num_buckets)
+        if width is not None and boundaries is not None:
+            raise PlanError("bucket takes width or boundaries, not both")
+        if width is not None:
+            boundaries = width_boundaries(width, num_buckets)
+        edges = growing_boundaries() if boundaries is None else tuple(boundaries)
+        if list(edges) != sorted(set(edges)) or (edges and edges[0] < 0):
+            raise PlanError(f"bucket: boundaries ascend from 0 on, got {list(edges)}")
+        if window == -1:
+            window = 131_072 if batch_size is None else 1000 * batch_size
+        _check_size("bucket", "window", window)
+        key = by if callable(by) else as_columns(by)
+        return Batches(Bucket(self._node, batch_size, max_tokens, edges, key, window, drop_remainder))
+
+    # looking at it -------------------------------------------------------------------------------------------------
+
+    def _build(self) -> Records:
+        return self._node.build(Numbering())
+
+    def __len__(self) -> int:
+        """Records an epoch.
+
+        Raises:
+            TypeError: If it isn't known (a stream) or endless.
+        """
+        length = self._build().plan.length
+        if length is None:
+            raise TypeError("this dataset is a stream or endless: the number of its records isn't known")
+        return length
+
+    def __getitem__(self, position: SupportsIndex) -> Any:
+        """The record at a position of epoch 0; for looking at data, not for training."""
+        built = self._build()
+        i = int(position)
+        if built.plan.length is not None:
+            i = range(built.plan.length)[i]
+        for record in records(built.reader.read(built.plan.locate(0, np.array([i])), Clock())):
+            return record
+        raise IndexError(f"the stream has no record {i}")
+
+    def __iter__(self) -> Iterator[Any]:
+        """The records of epoch 0 one by one; for looking at data, not for training."""
+        built = self._build()
+        position = 0
+        while built.plan.length is None or position < built.plan.length:
+            stop = position + 64 if built.plan.length is None else min(position + 64, built.plan.length)
+            rows = built.plan.locate(0, np.arange(position, stop))
+            seen = 0
+            for seen, record in enumerate(records(built.reader.read(rows, Clock())), 1):
+                yield record
+            if seen < len(rows):
+                return
+            position = stop
+
+
+class Batches:
+    """Batches in an order, described but not read: what a `Loader` takes."""
+
+    def __init__(self, node: BatchNode) -> None:
+        self._node = node
+
+    def __repr__(self) -> str:
+        return " → ".join(steps(self._node))
+
+    def pad(
+        self,
+        value: float | Mapping[str, float] = 0,
+        *,
+        columns: str | Sequence[str] | None = None,
+        side: Side = "right",
+        multiple_of: int = 1,
+        width: int | None = None,
+        lengths: bool = True,
+    ) -> Batches:
+        """Makes arrays of rows of varying length by filling them up.
+
+        The lengths come beside each padded column: for a column `"src"` of a dict as `"src_len"`, elsewhere as a pair
+        `(array, lengths)` in its place.
+
+        Args:
+            value: What to fill with: one value, or a dict by column (0 for those it doesn't name).
+            columns: The columns to pad; None pads every ragged one.
+            side: `"right"` fills after a row, `"left"` before it.
+            multiple_of: Widths are rounded up to a multiple of this.
+            width: Items a row; None takes those of the batch's longest.
+            lengths: Whether to give the lengths.
+
+        Raises:
+            PlanError: If an argument is out of range, or (when compiled) a column isn't there.
+        """
+        if side not in ("left", "right"):
+            raise PlanError(f"pad: side is 'left' or 'right', got {side!r}")
+        _check_size("pad", "multiple_of", multiple_of)
+        _check_size("pad", "width", width)
+        return Batches(Pad(self._node, Padding(value, as_columns(columns), side, multiple_of, width, lengths)))
+
+    def map(self, fn: Callable[[Any], Any]) -> Batches:
+        """Replaces each batch by what a function makes of it."""
+        return Batches(MapBatches(self._node, fn))
+
+
+def _check_size(operation: str, name: str, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise PlanError(f"{operation}: {name} is at least 1, got {value}")

@@ -1,0 +1,42 @@
+"""A description, compiled: the plan of its batches and the reader that carries pieces of the plan out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.dataset.node import BatchNode, Numbering, Reader, steps
+from headrace.formats.source import Fingerprint, Source
+from headrace.plan import BatchPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a loader runs.
+
+    Attributes:
+        plan: Which records are in which batch.
+        reader: Reads the records of a batch and makes the batch of them.
+        steps: The description in words, sources first.
+        sources: Where the records come from, in the order of their leaf numbers.
+    """
+
+    plan: BatchPlan
+    reader: Reader
+    steps: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+    def fingerprints(self) -> list[Fingerprint]:
+        """What tells each source's data from other data."""
+        return [source.fingerprint() for source in self.sources]
+
+
+def compile_program(node: BatchNode) -> Program:
+    """Compiles a description.
+
+    Raises:
+        PlanError: If its steps don't fit together.
+        DataError: If its sources don't.
+    """
+    numbering = Numbering()
+    built = node.build(numbering)
+    return Program(built.plan, built.reader, tuple(steps(node)), tuple(numbering.sources))

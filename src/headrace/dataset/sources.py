@@ -1,0 +1,192 @@
+"""Where descriptions begin: a function for each kind of source, and for each way of joining datasets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
+
+from headrace.batch.tree import Tree
+from headrace.dataset.choice import Concat, Mix
+from headrace.dataset.dataset import Dataset
+from headrace.dataset.leaf import SourceNode
+from headrace.dataset.zip import Zip, check_names
+from headrace.errors import PlanError
+from headrace.formats.arrays import ArraySource
+from headrace.formats.objects import Indexable, ObjectSource
+from headrace.formats.stream import StreamSource
+from headrace.formats.text import IndexMode, TextSource
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def read_text(
+    files: Paths, *, index: IndexMode = "auto", separators: str | None = None, check_utf8: bool = False
+) -> Dataset:
+    r"""Reads lines of text files, in any order, by an index of where they start.
+
+    The index (line starts and numbers of tokens) is made in one pass at about the speed of memory and kept beside each
+    file as `<file>.hrindex`; it is checked before use and made anew when the file has changed. Lines end with LF or
+    CRLF; the last one needs none. Files that end in `.gz` are unpacked when opened.
+
+    Args:
+        files: A file, a glob pattern (its files in sorted order), or a list of those.
+        index: `"auto"` uses and keeps sidecars, `"memory"` makes the index anew and keeps it in memory, `"rebuild"`
+            replaces the sidecar.
+        separators: The characters that separate tokens; None means blank, tab, CR, VT and FF.
+        check_utf8: Refuse files that aren't valid UTF-8, naming line and byte.
+
+    Raises:
+        FileNotFoundError: If a file isn't there or a pattern matches none.
+        IsADirectoryError: If a path is a directory.
+        DataError: If a file can't be unpacked or isn't valid UTF-8.
+
+    Example:
+        >>> import pathlib, tempfile, headrace as hr
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "greetings.txt")
+        >>> _ = path.write_text("guten Morgen\ngute Nacht\n")
+        >>> list(hr.read_text(path))
+        ['guten Morgen', 'gute Nacht']
+        >>> folder.cleanup()
+    """
+    return Dataset(SourceNode(TextSource(files, index=index, separators=separators, check_utf8=check_utf8)))
+
+
+def from_arrays(arrays: Tree) -> Dataset:
+    """Takes the rows of arrays as records.
+
+    Args:
+        arrays: An array, or a tuple or dict of arrays with the same number of rows; `Ragged` and `Strings` columns and
+            memory maps are arrays too. A batch has the same structure.
+
+    Raises:
+        DataError: If the numbers of rows differ, or an array holds Python objects.
+
+    Example:
+        >>> import numpy as np
+        >>> import headrace as hr
+        >>> data = hr.from_arrays({"x": np.arange(6).reshape(3, 2), "y": np.array([0, 1, 0])}).batch(2)
+        >>> next(iter(hr.Loader(data)))["x"].tolist()
+        [[0, 1], [2, 3]]
+    """
+    return Dataset(SourceNode(ArraySource(arrays)))
+
+
+def from_dataset(items: Indexable, *, lengths: ArrayLike | None = None) -> Dataset:
+    """Takes the items of any Python object with `__len__` and `__getitem__` as records.
+
+    An object that has `__getitems__` is asked for a whole batch in one call. Worker threads call the object at the
+    same time; it must bear that, as reading from lists, arrays and files opened anew does.
+
+    Args:
+        items: The object: a list, a torch dataset, one of your own.
+        lengths: One integer for each record, for `bucket`.
+
+    Raises:
+        TypeError: If the object can't be indexed.
+        DataError: If there is not one length for each record.
+
+    Example:
+        >>> import headrace as hr
+        >>> len(hr.from_dataset(["a", "b", "c"]))
+        3
+    """
+    return Dataset(SourceNode(ObjectSource(items, lengths)))
+
+
+def from_iterable(items: Iterable[Any] | Callable[[], Iterable[Any]]) -> Dataset:
+    """Takes the items of an iterable as records, in the order they come.
+
+    Their number isn't known, so `shuffle`, `repeat` and `bucket` can't be used; restoring a saved position starts the
+    iterable again and passes over what was read.
+
+    Args:
+        items: An iterable that can be iterated anew each epoch, or a function that returns one. A bare generator can
+            be read for one epoch only.
+
+    Example:
+        >>> import headrace as hr
+        >>> data = hr.from_iterable(lambda: (n * n for n in range(5))).batch(2)
+        >>> [batch.tolist() for batch in hr.Loader(data)]
+        [[0, 1], [4, 9], [16]]
+    """
+    return Dataset(SourceNode(StreamSource(items)))
+
+
+def zip_(*parts: Dataset, shortest: bool = False, **named: Dataset) -> Dataset:
+    """Puts records of several datasets side by side: the first of each, the second of each, and so on.
+
+    Args:
+        parts: Datasets whose records become the parts of tuples.
+        shortest: End with the shortest, instead of refusing datasets of different lengths.
+        named: Datasets whose records become the values of dicts, instead of `parts`.
+
+    Raises:
+        PlanError: If parts are given both by position and by name, or not at all.
+        DataError: When compiled, if the numbers of records differ; the message gives them all.
+
+    Example:
+        >>> import headrace as hr
+        >>> pairs = hr.zip(n=hr.from_dataset([1, 2]), word=hr.from_dataset(["one", "two"]))
+        >>> pairs[1]
+        {'n': 2, 'word': 'two'}
+    """
+    if bool(parts) == bool(named):
+        raise PlanError("zip takes datasets by position (tuples) or by name (dicts): at least one, and not both")
+    check_names(list(named))
+    nodes = tuple(part._node for part in (parts or named.values()))
+    return Dataset(Zip(nodes, tuple(named) if named else None, shortest))
+
+
+def concat(*parts: Dataset) -> Dataset:
+    """The records of the first dataset, then those of the second, and so on.
+
+    Raises:
+        PlanError: If there is no dataset.
+
+    Example:
+        >>> import headrace as hr
+        >>> list(hr.concat(hr.from_dataset([1, 2]), hr.from_dataset([3])))
+        [1, 2, 3]
+    """
+    if not parts:
+        raise PlanError("concat needs at least one dataset")
+    return parts[0].concat(*parts[1:])
+
+
+def mix(
+    parts: Sequence[Dataset],
+    weights: Sequence[float],
+    *,
+    seed: int | None = None,
+    stop: Literal["first", "all"] = "first",
+) -> Dataset:
+    """Mixes datasets in fixed proportions.
+
+    The proportions hold exactly in every block of records (as many as the weights' common denominator, or 4,096), so a
+    position says at once which record comes there.
+
+    Args:
+        parts: The datasets.
+        weights: A positive number for each; only their ratios count.
+        seed: Put each block in a random order, another one each epoch; None spreads the datasets evenly.
+        stop: `"first"` ends when one dataset is used up; `"all"` goes on, starting used-up ones again, until every
+            dataset has been read once.
+
+    Raises:
+        PlanError: If weights and datasets differ in number, or a weight isn't positive.
+
+    Example:
+        >>> import headrace as hr
+        >>> a, b = hr.from_dataset(["a"] * 6), hr.from_dataset(["b"] * 2)
+        >>> sorted(hr.mix([a, b], weights=[3, 1]))
+        ['a', 'a', 'a', 'a', 'a', 'a', 'b', 'b']
+    """
+    if not parts or len(parts) != len(weights):
+        raise PlanError(f"mix needs one weight for each dataset, got {len(parts)} datasets and {len(weights)} weights")
+    if stop not in ("first", "all"):
+        raise PlanError(f"mix: stop is 'first' or 'all', got {stop!r}")
+    return Dataset(Mix(tuple(part._node for part in parts), tuple(weights), seed, stop))

@@ -1,0 +1,32 @@
+"""Runs pieces in the caller's own thread, one at a time, when they are asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from headrace.engine.result import P, Result, Work, carry_out
+from headrace.engine.stats import StatsCollector
+
+
+def run_inline(pieces: Iterable[P], work: Work[P], stats: StatsCollector) -> Iterator[Result[P]]:
+    """Carries out pieces in order.
+
+    Args:
+        pieces: The pieces.
+        work: Carries out one.
+        stats: Is told of waiting (all the time that the work takes, as nothing runs ahead) and of results.
+    """
+    source = iter(pieces)
+    while True:
+        began = time.perf_counter()
+        try:
+            piece = next(source)
+        except StopIteration:
+            return
+        result = carry_out(piece, work)
+        stats.waited(time.perf_counter() - began, ready=0)
+        stats.finished(result.clock, result.nbytes)
+        if result.error is not None:
+            raise result.error
+        yield result

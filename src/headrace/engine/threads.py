@@ -1,0 +1,199 @@
+"""Runs pieces on worker threads and gives the results in the order of the pieces.
+
+Threads are enough where the work is native code that lets go of the interpreter lock. Workers take the next piece as
+they become free, so a slow piece holds up nobody but the consumer who waits for it. What runs ahead of the consumer is
+bounded in pieces and in bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from typing import Generic
+
+from headrace.clock import Clock
+from headrace.engine.result import P, Result, Work, carry_out
+from headrace.engine.stats import StatsCollector
+from headrace.errors import StuckError
+
+_log = logging.getLogger("headrace")
+
+_WARN_AFTER = 60.0  # seconds that a consumer waits before it is told what the workers do
+_GRACE = 2.0  # seconds that workers get to finish their piece when the run is closed
+
+
+def run_threads(
+    pieces: Iterable[P],
+    work: Work[P],
+    stats: StatsCollector,
+    *,
+    workers: int,
+    prefetch: int,
+    max_bytes: int,
+    timeout: float | None = None,
+) -> Iterator[Result[P]]:
+    """Carries out pieces on threads, results in the order of the pieces.
+
+    Args:
+        pieces: The pieces; iterated by the workers, one at a time.
+        work: Carries out one; called by several threads at once.
+        stats: Is told of waiting and of results.
+        workers: Threads, at least 1.
+        prefetch: Pieces that may be finished or under way ahead of the consumer, for each worker.
+        max_bytes: Bytes of finished results that may wait. One piece is always allowed, however big.
+        timeout: Seconds to wait for a result; None waits on, with a warning each minute.
+
+    Raises:
+        StuckError: If a result takes longer than `timeout`; the message shows what the workers do.
+    """
+    run = _ThreadRun(pieces, work, limit=workers * prefetch, max_bytes=max_bytes)
+    run.start(workers)
+    try:
+        while True:
+            began = time.perf_counter()
+            result, ready = run.next_result(timeout)
+            if result is None:
+                return
+            stats.waited(time.perf_counter() - began, ready=ready)
+            stats.finished(result.clock, result.nbytes)
+            if result.error is not None:
+                raise result.error
+            yield result
+    finally:
+        run.close()
+
+
+class _ThreadRun(Generic[P]):
+    """State shared by the consumer and the workers. Everything is read and changed under one lock."""
+
+    def __init__(self, pieces: Iterable[P], work: Work[P], *, limit: int, max_bytes: int) -> None:
+        self._pieces = iter(pieces)
+        self._work = work
+        self._limit = limit
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)  # workers wait here until another piece may begin
+        self._news = threading.Condition(self._lock)  # the consumer waits here for its result
+        self._pulling = threading.Lock()  # held by the one worker that takes the next piece
+        self._done: dict[int, Result[P]] = {}
+        self._taken = 0  # pieces given to workers
+        self._consumed = 0  # results given to the consumer
+        self._finished = 0
+        self._ready_bytes = 0
+        self._total_bytes = 0
+        self._last: int | None = None  # how many pieces there are, once that is known
+        self._stopped = False
+        self._threads: list[threading.Thread] = []
+
+    def start(self, workers: int) -> None:
+        # Daemons, so that a function of the user's that never returns can't keep the interpreter from exiting.
+        for i in range(workers):
+            thread = threading.Thread(target=self._work_on, name=f"headrace-worker-{i}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    # workers ---------------------------------------------------------------------------------------------------------
+
+    def _work_on(self) -> None:
+        while (job := self._take()) is not None:
+            number, piece = job
+            self._finish(number, carry_out(piece, self._work))
+
+    def _take(self) -> tuple[int, P] | None:
+        with self._pulling:
+            with self._room:
+                while not self._stopped and self._last is None and not self._has_room():
+                    self._room.wait()
+                if self._stopped or self._last is not None:
+                    return None
+                number = self._taken
+            try:
+                piece = next(self._pieces)
+            except StopIteration:
+                with self._news:
+                    self._last = number
+                    self._news.notify_all()
+                return None
+            except BaseException as error:  # the plan failed: the consumer meets it where the piece would have been
+                with self._news:
+                    self._last = number + 1
+                    self._taken = number + 1
+                self._finish(number, Result(None, None, error, 0, Clock()))  # type: ignore[arg-type]
+                return None
+            with self._lock:
+                self._taken = number + 1
+            return number, piece
+
+    def _has_room(self) -> bool:
+        ahead = self._taken - self._consumed
+        if ahead == 0:
+            return True  # the consumer waits for this very piece
+        expected = self._total_bytes // self._finished if self._finished else 0
+        running = ahead - len(self._done)
+        return ahead < self._limit and self._ready_bytes + (running + 1) * expected <= self._max_bytes
+
+    def _finish(self, number: int, result: Result[P]) -> None:
+        with self._lock:
+            self._done[number] = result
+            self._finished += 1
+            self._ready_bytes += result.nbytes
+            self._total_bytes += result.nbytes
+            if number == self._consumed:
+                self._news.notify_all()
+
+    # consumer --------------------------------------------------------------------------------------------------------
+
+    def next_result(self, timeout: float | None) -> tuple[Result[P] | None, int]:
+        """The next result in order (None at the end), and how many were ready when it was asked for."""
+        waited = 0.0
+        with self._lock:
+            ready = len(self._done)
+            while self._consumed not in self._done:
+                if self._last is not None and self._consumed >= self._last:
+                    return None, ready
+                pause = _WARN_AFTER if timeout is None else min(_WARN_AFTER, timeout - waited)
+                began = time.monotonic()
+                if not self._news.wait(pause):
+                    waited += time.monotonic() - began
+                    self._still_waiting(waited, timeout)
+            result = self._done.pop(self._consumed)
+            self._consumed += 1
+            self._ready_bytes -= result.nbytes
+            self._room.notify_all()
+            return result, ready
+
+    def _still_waiting(self, waited: float, timeout: float | None) -> None:
+        message = f"waiting for a batch for {waited:.0f} s; the workers are at:\n{self._stacks()}"
+        if timeout is not None and waited >= timeout:
+            raise StuckError(f"{message}\nRaise Loader(timeout=…) if this is only slow.")
+        _log.warning(message)
+
+    def _stacks(self) -> str:
+        frames = sys._current_frames()
+        parts = []
+        for thread in self._threads:
+            frame = frames.get(thread.ident or 0)
+            lines = "".join(traceback.format_stack(frame, limit=6)) if frame else "  (ended)\n"
+            parts.append(f"{thread.name}:\n{lines}")
+        return "".join(parts)
+
+    def close(self) -> None:
+        """Stops the workers. One that is still in its piece after a grace period is left to end by itself."""
+        with self._lock:
+            self._stopped = True
+            self._done.clear()
+            self._room.notify_all()
+        deadline = time.monotonic() + _GRACE
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if any(thread.is_alive() for thread in self._threads):
+            _log.warning(
+                "a worker is still busy %.0f s after its loader was closed; it ends with its piece, or with the "
+                "program:\n%s",
+                _GRACE,
+                self._stacks(),
+            )

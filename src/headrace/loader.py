@@ -1,0 +1,286 @@
+"""What a training loop iterates: batches in the plan's order, and the position among them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from headrace.batch.convert import to_torch
+from headrace.batch.tree import Tree
+from headrace.clock import Clock
+from headrace.dataset import Batches, compile_program
+from headrace.engine import END, Result, Stats, StatsCollector, run_inline, run_threads
+from headrace.errors import PlanError
+from headrace.formats.stream import StreamEnded
+from headrace.plan import Rows, Window
+from headrace.state import Position, dump, load
+
+Split = Literal["records", "batches"]
+Uneven = Literal["short", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One batch to read.
+
+    Attributes:
+        rows: Its records (this rank's share of them).
+        after: The position when it has been consumed.
+    """
+
+    rows: Rows
+    after: Position
+
+
+class Loader:
+    """Iterates the batches of a description.
+
+    `for batch in loader` goes through the rest of the current epoch; the next loop goes through the next one. Breaking
+    out of a loop and iterating again goes on where it stopped (`set_epoch` starts an epoch anew). The position is
+    counted where batches are handed over, so a state saved after a step holds exactly the batches seen so far,
+    whatever workers have read ahead.
+
+    The batches and their order are the same for any number of workers. With several ranks they are the same taken
+    together: each batch is divided among the ranks (`split="records"`), or whole batches are dealt out in turn
+    (`split="batches"`).
+
+    Args:
+        data: The description; ends with `batch` or `bucket` and what may follow them.
+        workers: Threads that read ahead; 0 reads in the caller's thread when a batch is asked for.
+        rank: This process's number among those that train together.
+        world_size: How many those are.
+        split: `"records"`: a rank gets every `world_size`-th record of each batch (none of a batch that has too few),
+            so all ranks make the same number of steps. `"batches"`: a rank gets every `world_size`-th batch.
+        uneven: With `split="batches"`, when the last step of an epoch has not a batch for every rank: `"short"` gives
+            it to the first ranks only (every record exactly once), `"drop"` leaves it out (every rank makes the same
+            number of steps).
+        to: `"numpy"`, or `"torch"` for tensors that share the arrays' memory.
+        prefetch: Batches read ahead, for each worker.
+        max_bytes: Bytes of batches read ahead; one batch is always allowed.
+        timeout: Seconds to wait for a batch before giving up; None waits, with a logged warning each minute.
+
+    Raises:
+        PlanError: If an argument is out of range or the description doesn't fit together.
+        DataError: If its sources don't.
+
+    Example:
+        >>> import numpy as np
+        >>> import headrace as hr
+        >>> loader = hr.Loader(hr.from_arrays(np.arange(10)).shuffle(seed=3).batch(4), workers=2)
+        >>> [len(batch) for batch in loader], loader.epoch
+        ([4, 4, 2], 1)
+    """
+
+    def __init__(
+        self,
+        data: Batches,
+        *,
+        workers: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        split: Split = "records",
+        uneven: Uneven = "short",
+        to: Literal["numpy", "torch"] = "numpy",
+        prefetch: int = 4,
+        max_bytes: int = 256 << 20,
+        timeout: float | None = None,
+    ) -> None:
+        if not isinstance(data, Batches):
+            raise PlanError(f"Loader needs batches, got {type(data).__name__}: end with .batch(…) or .bucket(…)")
+        _check("workers", workers, 0)
+        _check("prefetch", prefetch, 1)
+        _check("max_bytes", max_bytes, 1)
+        _check("world_size", world_size, 1)
+        if not 0 <= rank < world_size:
+            raise PlanError(f"Loader: rank is within 0 … world_size−1, got rank {rank} of {world_size}")
+        if split not in ("records", "batches") or uneven not in ("short", "drop") or to not in ("numpy", "torch"):
+            raise PlanError(f"Loader: unknown choice among split={split!r}, uneven={uneven!r}, to={to!r}")
+        if timeout is not None and not timeout > 0:
+            raise PlanError(f"Loader: timeout is above 0 seconds, got {timeout}")
+        self._program = compile_program(data._node)
+        self._workers = workers
+        self._rank = rank
+        self._world_size = world_size
+        self._split = split
+        self._uneven = uneven
+        self._to = to
+        self._prefetch = prefetch
+        self._max_bytes = max_bytes
+        self._timeout = timeout
+        self._position = Position()
+        self._run: Iterator[Tree] | None = None
+        self._planned: tuple[int, int, Window] | None = None
+        self._stats = StatsCollector(workers, capacity=workers * prefetch)
+
+    # iteration -------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Tree]:
+        """The rest of the current epoch. An iteration that was begun before ends."""
+        self.close()
+        self._run = self._iterate()
+        return self._run
+
+    def _iterate(self) -> Iterator[Tree]:
+        pieces = self._pieces(self._position)
+        results: Iterator[Result[Piece]]
+        if self._workers:
+            results = run_threads(
+                pieces,
+                self._carry_out,
+                self._stats,
+                workers=self._workers,
+                prefetch=self._prefetch,
+                max_bytes=self._max_bytes,
+                timeout=self._timeout,
+            )
+        else:
+            results = run_inline(pieces, self._carry_out, self._stats)
+        try:
+            for result in results:
+                if result.value is END:
+                    break
+                self._position = result.piece.after
+                yield result.value
+        finally:
+            results.close()  # type: ignore[attr-defined]
+        self._position = Position(self._position.epoch + 1)
+
+    def _carry_out(self, piece: Piece, clock: Clock) -> Tree:
+        try:
+            tree = self._program.reader.read(piece.rows, clock)
+        except StreamEnded:
+            return END
+        if self._to == "torch":
+            with clock.stage("to torch"):
+                return to_torch(tree)
+        return tree
+
+    def _pieces(self, start: Position) -> Iterator[Piece]:
+        if self._split == "records" or self._world_size == 1:
+            for rows, after in self._batches(start):
+                share = rows if self._world_size == 1 else rows.take(slice(self._rank, None, self._world_size))
+                yield Piece(share, after)
+            return
+        step: list[tuple[Rows, Position]] = []
+        for batch in self._batches(start):
+            step.append(batch)
+            if len(step) == self._world_size:
+                yield Piece(step[self._rank][0], step[-1][1])
+                step = []
+        if self._rank < len(step) and self._uneven == "short":
+            yield Piece(step[self._rank][0], step[-1][1])
+
+    def _batches(self, start: Position) -> Iterator[tuple[Rows, Position]]:
+        """All batches from a position to the end of its epoch, and the position after each."""
+        epoch, index, first, done = start.epoch, start.window, start.batch, start.done
+        windows = self._program.plan.num_windows(epoch)
+        while windows is None or index < windows:
+            window = self._window(epoch, index)
+            for j in range(first, len(window)):
+                done += 1
+                yield window.rows(j), Position(epoch, index, j + 1, done)
+            index, first = index + 1, 0
+
+    def _window(self, epoch: int, index: int) -> Window:
+        planned = self._planned
+        if planned is None or planned[:2] != (epoch, index):
+            began = time.perf_counter()
+            planned = (epoch, index, self._program.plan.window(epoch, index))
+            self._planned = planned
+            self._stats.planned(time.perf_counter() - began)
+        return planned[2]
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch, as this rank gets them.
+
+        Raises:
+            TypeError: If it isn't known (a stream) or endless.
+        """
+        batches = self._program.plan.num_batches(self._position.epoch)
+        if batches is None:
+            raise TypeError("these batches come from a stream or have no end: their number isn't known")
+        if self._split == "records" or self._world_size == 1:
+            return batches
+        steps, rest = divmod(batches, self._world_size)
+        return steps + (self._uneven == "short" and self._rank < rest)
+
+    # position --------------------------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next batch belongs to, counted from 0."""
+        return self._position.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Goes to the beginning of an epoch.
+
+        Raises:
+            PlanError: If `epoch` is negative.
+        """
+        _check("epoch", epoch, 0)
+        self.close()
+        self._position = Position(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is, as a document of less than 1 KB that `json` can write.
+
+        It is the same on every rank and for any number of workers, and can be loaded with other numbers of both.
+
+        Example:
+            >>> import numpy as np
+            >>> import headrace as hr
+            >>> data = hr.from_arrays(np.arange(10)).batch(4)
+            >>> loader = hr.Loader(data)
+            >>> first = next(iter(loader))
+            >>> state = loader.state_dict()
+            >>> other = hr.Loader(data, workers=1)
+            >>> other.load_state_dict(state)
+            >>> [batch.tolist() for batch in other]
+            [[4, 5, 6, 7], [8, 9]]
+        """
+        return dump(self._position, self._program)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes to a saved position; the next loop gives the rest of its epoch.
+
+        Raises:
+            StateError: If the state is damaged or was saved with other data or another description.
+        """
+        position = load(state, self._program)
+        self.close()
+        self._position = position
+
+    # end and report --------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends the current iteration and its workers. The position stays, and iterating again goes on from it."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()  # type: ignore[attr-defined]
+
+    def stats(self) -> Stats:
+        """What the run has cost so far and what bounds it.
+
+        Example:
+            >>> import numpy as np
+            >>> import headrace as hr
+            >>> loader = hr.Loader(hr.from_arrays(np.arange(10)).batch(4))
+            >>> for batch in loader:
+            ...     pass
+            >>> report = loader.stats()
+            >>> report.batches, report.bytes
+            (3, 80)
+        """
+        return self._stats.report()
+
+    def reset_stats(self) -> None:
+        """Starts the report anew."""
+        self._stats.reset()
+
+
+def _check(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= sys.maxsize:
+        raise PlanError(f"Loader: {name} is an integer of at least {least}, got {value!r}")

@@ -1,0 +1,105 @@
+"""The document that says where a loader is: short, readable, checked before it is used."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.dataset.program import Program
+from headrace.errors import StateError
+
+VERSION = 1
+_LONGEST_STEP = 120
+_LONGEST_PIPELINE = 480  # characters of description that are kept in words; the whole document stays under 1 KB
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the plan: before the batch `batch` of a window of an epoch.
+
+    Attributes:
+        epoch: Counted from 0.
+        window: The window of the plan.
+        batch: Batches of the window that come before.
+        done: Batches of the epoch that come before, over all ranks.
+    """
+
+    epoch: int = 0
+    window: int = 0
+    batch: int = 0
+    done: int = 0
+
+
+def dump(position: Position, program: Program) -> dict[str, Any]:
+    """Makes the document of a position."""
+    return {
+        "headrace": VERSION,
+        "epoch": position.epoch,
+        "batch": position.done,
+        "window": [position.window, position.batch],
+        "data": _data(program),
+        "pipeline": _pipeline(program.steps),
+    }
+
+
+def load(state: Mapping[str, Any], program: Program) -> Position:
+    """Reads the position out of a document, after comparing it with what it will be used for.
+
+    Raises:
+        StateError: If the document is damaged, of another version, or made with other data or another description; the
+            message says what differs.
+    """
+    version = state.get("headrace")
+    if version != VERSION:
+        raise StateError(f"expected a loader's state of version {VERSION}, got version {version!r}")
+    expected = dump(Position(), program)
+    missing = sorted(set(expected) - set(state))
+    if missing:
+        raise StateError(f"the loader's state has no {missing[0]!r}: it is cut short or of another kind")
+    _compare("source", "data", list(state["data"]), expected["data"])
+    _compare("step", "description", list(state["pipeline"]), expected["pipeline"])
+    window = state["window"]
+    if not isinstance(window, (list, tuple)) or len(window) != 2:
+        raise StateError(f"the loader's state is damaged: window is {window!r}, expected two numbers")
+    numbers = (state["epoch"], window[0], window[1], state["batch"])
+    for number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise StateError(f"the loader's state is damaged: {number!r} is no position")
+    return Position(*numbers)
+
+
+def _compare(what: str, whole: str, saved: list[Any], present: list[Any]) -> None:
+    for i, (before, now) in enumerate(zip(saved, present, strict=False)):
+        if before != now:
+            raise StateError(
+                f"the state was saved with another {whole}: {what} {i} was {before}, is now {now}; "
+                f"restore with the same {whole}, or begin anew"
+            )
+    if len(saved) != len(present):
+        raise StateError(
+            f"the state was saved with another {whole}: {len(saved)} {what}s then, {len(present)} now; "
+            f"restore with the same {whole}, or begin anew"
+        )
+
+
+def _data(program: Program) -> list[Any]:
+    prints = program.fingerprints()
+    if len(prints) <= 4:
+        return list(prints)
+    # Many sources would make the document long: their count and one digest still tell whether they are the same.
+    return [{"sources": len(prints), "digest": _digest(repr(prints))}]
+
+
+def _pipeline(steps: tuple[str, ...]) -> list[str]:
+    words = [step if len(step) <= _LONGEST_STEP else f"{step.split('(')[0]}({_digest(step)})" for step in steps]
+    if sum(map(len, words)) > _LONGEST_PIPELINE:
+        words = [f"{step.split('(')[0]}({_digest(step)})" for step in steps]
+    if sum(map(len, words)) > _LONGEST_PIPELINE:
+        words = [f"{len(steps)} steps ({_digest(repr(steps))})"]
+    return words
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
