@@ -1,0 +1,35 @@
+"""The errors that headrace raises itself.
+
+    HeadraceError
+    ├── DataError (also ValueError)         malformed data: a file, a record, a column
+    │   └── DataChangedError                data that changed after it was indexed or saved
+    ├── PlanError (also ValueError)         a description that can't work: batch size 0, unsorted boundaries
+    └── StateError (also ValueError)        a saved state that doesn't fit and is refused
+
+Messages say what was expected, what came, where, and what to do. Errors that a user's own function raises reach the
+user as themselves, with a note about the record; files that can't be opened raise the usual `OSError`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["DataChangedError", "DataError", "HeadraceError", "PlanError", "StateError"]
+
+
+class HeadraceError(Exception):
+    """Base of all errors of headrace; raised only as one of those below."""
+
+
+class DataError(HeadraceError, ValueError):
+    """The data is not what its format, its index or an operation demands."""
+
+
+class DataChangedError(DataError):
+    """A file is not the one that was indexed, or that a saved state belongs to."""
+
+
+class PlanError(HeadraceError, ValueError):
+    """A description of order or batches contradicts itself or the data's size."""
+
+
+class StateError(HeadraceError, ValueError):
+    """A saved state is malformed, or belongs to other data or another description."""
