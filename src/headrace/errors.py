@@ -4,7 +4,8 @@
     ├── DataError (also ValueError)         malformed data: a file, a record, a column
     │   └── DataChangedError                data that changed after it was indexed or saved
     ├── PlanError (also ValueError)         a description that can't work: batch size 0, unsorted boundaries
-    └── StateError (also ValueError)        a saved state that doesn't fit and is refused
+    ├── StateError (also ValueError)        a saved state that doesn't fit and is refused
+    └── StuckError (also TimeoutError)      a worker that gives no result within the time allowed
 
 Messages say what was expected, what came, where, and what to do. Errors that a user's own function raises reach the
 user as themselves, with a note about the record; files that can't be opened raise the usual `OSError`.
@@ -12,7 +13,7 @@ user as themselves, with a note about the record; files that can't be opened rai
 
 from __future__ import annotations
 
-__all__ = ["DataChangedError", "DataError", "HeadraceError", "PlanError", "StateError"]
+__all__ = ["DataChangedError", "DataError", "HeadraceError", "PlanError", "StateError", "StuckError"]
 
 
 class HeadraceError(Exception):
@@ -33,3 +34,7 @@ class PlanError(HeadraceError, ValueError):
 
 class StateError(HeadraceError, ValueError):
     """A saved state is malformed, or belongs to other data or another description."""
+
+
+class StuckError(HeadraceError, TimeoutError):
+    """A worker gives no result within the time that the user allowed."""

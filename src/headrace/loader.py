@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -111,7 +112,8 @@ class Loader:
         self._max_bytes = max_bytes
         self._timeout = timeout
         self._position = Position()
-        self._run: Iterator[Tree] | None = None
+        # Weak, so that an iterator that its user drops ends at once, and its workers with it.
+        self._run: weakref.ref[Generator[Tree]] | None = None
         self._planned: tuple[int, int, Window] | None = None
         self._stats = StatsCollector(workers, capacity=workers * prefetch)
 
@@ -120,12 +122,13 @@ class Loader:
     def __iter__(self) -> Iterator[Tree]:
         """The rest of the current epoch. An iteration that was begun before ends."""
         self.close()
-        self._run = self._iterate()
-        return self._run
+        run = self._iterate()
+        self._run = weakref.ref(run)
+        return run
 
-    def _iterate(self) -> Iterator[Tree]:
+    def _iterate(self) -> Generator[Tree]:
         pieces = self._pieces(self._position)
-        results: Iterator[Result[Piece]]
+        results: Generator[Result[Piece]]
         if self._workers:
             results = run_threads(
                 pieces,
@@ -145,7 +148,7 @@ class Loader:
                 self._position = result.piece.after
                 yield result.value
         finally:
-            results.close()  # type: ignore[attr-defined]
+            results.close()
         self._position = Position(self._position.epoch + 1)
 
     def _carry_out(self, piece: Piece, clock: Clock) -> Tree:
@@ -257,9 +260,9 @@ class Loader:
 
     def close(self) -> None:
         """Ends the current iteration and its workers. The position stays, and iterating again goes on from it."""
-        run, self._run = self._run, None
+        run, self._run = self._run and self._run(), None
         if run is not None:
-            run.close()  # type: ignore[attr-defined]
+            run.close()
 
     def stats(self) -> Stats:
         """What the run has cost so far and what bounds it.

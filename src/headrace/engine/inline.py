@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 
 from headrace.engine.result import P, Result, Work, carry_out
 from headrace.engine.stats import StatsCollector
 
 
-def run_inline(pieces: Iterable[P], work: Work[P], stats: StatsCollector) -> Iterator[Result[P]]:
+def run_inline(pieces: Iterable[P], work: Work[P], stats: StatsCollector) -> Generator[Result[P]]:
     """Carries out pieces in order.
 
     Args:

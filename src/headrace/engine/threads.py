@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import Generic
 
 from headrace.clock import Clock
@@ -35,7 +35,7 @@ def run_threads(
     prefetch: int,
     max_bytes: int,
     timeout: float | None = None,
-) -> Iterator[Result[P]]:
+) -> Generator[Result[P]]:
     """Carries out pieces on threads, results in the order of the pieces.
 
     Args:
