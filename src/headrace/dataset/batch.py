@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from headrace import plan as plans
 from headrace.batch.collate import collate
 from headrace.batch.columns import Objects
-from headrace.batch.tree import Tree
+from headrace.batch.tree import Tree, num_rows
 from headrace.clock import Clock
 from headrace.dataset.length_filter import known_lengths
 from headrace.dataset.node import BatchNode, BatchRecords, Node, Numbering, Reader, arguments, function_name
 from headrace.errors import PlanError
+from headrace.formats.stream import StreamEnded
 from headrace.plan import Rows
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Batch(BatchNode):
         """Cuts the order into batches."""
         built = self.parent.build(numbering)
         plan = plans.FixedBatches(built.plan, self.size, drop_remainder=self.drop_remainder)
-        return BatchRecords(plan, CollateReader(built.reader, self.ragged))
+        return BatchRecords(plan, CollateReader(built.reader, self.ragged, self.drop_remainder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Bucket(BatchNode):
             window=self.window,
             drop_remainder=self.drop_remainder,
         )
-        return BatchRecords(plan, CollateReader(built.reader, ()))
+        return BatchRecords(plan, CollateReader(built.reader, (), self.drop_remainder))
 
 
 class BucketLengths:
@@ -149,14 +150,17 @@ def growing_boundaries() -> tuple[int, ...]:
 class CollateReader(Reader):
     """Puts the records of a batch together."""
 
-    def __init__(self, parent: Reader, ragged: Sequence[str]) -> None:
+    def __init__(self, parent: Reader, ragged: Sequence[str], drop_remainder: bool) -> None:
         self.parent = parent
         self.ragged = ragged
+        self.drop_remainder = drop_remainder
         self.slots = parent.slots
 
     def read(self, rows: Rows, clock: Clock) -> Tree:
         """Reads the records; those that are Python objects become columns."""
         tree = self.parent.read(rows, clock)
+        if self.drop_remainder and num_rows(tree) < len(rows):
+            raise StreamEnded  # the plan can't know where a stream ends, so its last batch is dropped here
         if isinstance(tree, Objects) and len(tree):
             with clock.stage("collate"):
                 return collate(tree, self.ragged, lambda i: self.where(rows.ids[:, i]))

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headrace.clock import Clock
+from headrace.engine import StatsCollector, run_inline, run_threads
+from headrace.errors import StuckError
+
+TIMEOUT = 60.0  # "any of these hanging means a deadlock"
+
+
+def run(pieces: Any, work: Any, workers: int = 4, prefetch: int = 2, max_bytes: int = 1 << 30) -> Iterator[Any]:
+    stats = StatsCollector(workers, workers * prefetch)
+    if not workers:
+        return run_inline(pieces, work, stats)
+    return run_threads(
+        pieces, work, stats, workers=workers, prefetch=prefetch, max_bytes=max_bytes, timeout=TIMEOUT
+    )
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 7])
+def test_results_come_in_the_order_of_the_pieces(workers: int) -> None:
+    rng = np.random.default_rng(0)
+    delays = rng.random(200) * 0.002
+
+    def work(n: int, clock: Clock) -> int:
+        time.sleep(delays[n])
+        return n * n
+
+    assert [r.value for r in run(range(200), work, workers)] == [n * n for n in range(200)]
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_an_error_comes_as_itself_after_the_results_before_it(workers: int) -> None:
+    def work(n: int, clock: Clock) -> int:
+        if n == 5:
+            raise KeyError("five")
+        return n
+
+    seen = []
+    with pytest.raises(KeyError, match="five"):
+        for result in run(range(10), work, workers):
+            seen.append(result.value)
+    assert seen == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_an_error_of_the_plan_comes_in_its_place(workers: int) -> None:
+    def pieces() -> Iterator[int]:
+        yield from range(3)
+        raise ValueError("no window 3")
+
+    seen = []
+    with pytest.raises(ValueError, match="no window 3"):
+        for result in run(pieces(), lambda n, clock: n, workers):
+            seen.append(result.value)
+    assert seen == [0, 1, 2]
+
+
+def test_a_consumer_that_leaves_early_leaves_no_thread() -> None:
+    for leave_after in range(20):
+        results = run(range(1000), lambda n, clock: n, workers=3)
+        for _, _ in zip(range(leave_after), results, strict=False):
+            pass
+        results.close()  # type: ignore[attr-defined]
+    assert not [t for t in threading.enumerate() if t.name.startswith("headrace-worker")]
+
+
+def test_pieces_ahead_are_bounded_in_number() -> None:
+    begun = []
+
+    def work(n: int, clock: Clock) -> int:
+        begun.append(n)
+        return n
+
+    results = run(range(1000), work, workers=2, prefetch=3)
+    next(results)
+    time.sleep(0.2)
+    assert max(begun) <= 6
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_results_ahead_are_bounded_in_bytes_but_one_always_passes() -> None:
+    ahead = []
+    consumed = 0
+
+    def work(n: int, clock: Clock) -> np.ndarray[Any, Any]:
+        ahead.append(n - consumed)
+        return np.zeros(1000, np.uint8)
+
+    for result in run(range(100), work, workers=4, prefetch=50, max_bytes=3000):
+        consumed = result.piece + 1
+        time.sleep(0.001)
+    assert max(ahead[10:]) <= 4
+    assert len([r for r in run(range(5), work, workers=2, max_bytes=1)]) == 5
+
+
+def test_a_stuck_worker_is_reported_with_what_it_does() -> None:
+    release = threading.Event()
+
+    def never_ends(n: int, clock: Clock) -> int:
+        release.wait(TIMEOUT)
+        return n
+
+    stats = StatsCollector(1, 1)
+    with pytest.raises(StuckError, match=r"waiting for a batch for \d+ s; the workers are at:\n.*never_ends") as info:
+        try:
+            next(run_threads(range(1), never_ends, stats, workers=1, prefetch=1, max_bytes=1, timeout=0.2))
+        finally:
+            release.set()
+    assert "Raise Loader(timeout=…)" in str(info.value)
+
+
+def test_a_function_that_never_returns_does_not_hold_up_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    release = threading.Event()
+
+    def work(n: int, clock: Clock) -> int:
+        if n:
+            release.wait(TIMEOUT)
+        return n
+
+    results = run(range(3), work, workers=2)
+    next(results)
+    with caplog.at_level(logging.WARNING, "headrace"):
+        results.close()  # type: ignore[attr-defined]
+    assert "a worker is still busy" in caplog.text
+    release.set()
+
+
+def test_many_starts_and_stops_from_many_threads() -> None:
+    def once(number: int) -> None:
+        for _ in range(25):
+            total = 0
+            for result in run(range(20), lambda n, clock: n, workers=2):
+                total += result.value
+                if result.piece == number:
+                    break
+            assert total == sum(range(number + 1)) or number >= 20
+
+    threads = [threading.Thread(target=once, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(TIMEOUT)
+        assert not thread.is_alive()
