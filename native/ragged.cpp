@@ -27,7 +27,7 @@ void check_index(std::span<const std::int64_t> index, std::size_t rows) {
                           " of the index is not there: expected 0 to " + std::to_string(rows) + " - 1");
 }
 
-// Copies `size` bytes; short ones, the usual case, without a call.
+// memcpy that may be given no address when there is nothing to copy.
 void copy(std::uint8_t* to, const std::uint8_t* from, std::size_t size) {
   if (size > 0) std::memcpy(to, from, size);
 }
@@ -52,32 +52,20 @@ void check_offsets(const RaggedView& ragged) {
   }
 }
 
-std::int64_t longest_row(const RaggedView& ragged) {
-  std::int64_t longest = 0;
-  for (std::size_t i = 0; i < ragged.rows(); ++i) {
-    longest = std::max(longest, ragged.offsets[i + 1] - ragged.offsets[i]);
-  }
-  return longest;
-}
-
-void pad_rows(const RaggedView& ragged, std::int64_t width, Side side, bool truncate, const std::uint8_t* fill,
+void pad_rows(const RaggedView& ragged, std::int64_t width, Side side, const std::uint8_t* fill,
               std::uint8_t* out) {
   const std::size_t item = ragged.item_bytes;
   const std::size_t row_bytes = static_cast<std::size_t>(width) * item;
-  if (!truncate) {
-    for (std::size_t i = 0; i < ragged.rows(); ++i) {
-      const std::int64_t length = ragged.offsets[i + 1] - ragged.offsets[i];
-      if (length <= width) continue;
-      throw std::invalid_argument("row " + std::to_string(i) + " has " + std::to_string(length) +
-                                  " items, more than the width " + std::to_string(width) +
-                                  ": give a larger width, or truncate=True to cut rows");
-    }
-  }
   // One row of nothing but padding; every row then is two copies.
   Buffer<std::uint8_t> padding(row_bytes);
   for (std::size_t at = 0; at < row_bytes; at += item) std::memcpy(padding.data() + at, fill, item);
   for (std::size_t i = 0; i < ragged.rows(); ++i, out += row_bytes) {
-    const std::int64_t length = std::min(ragged.offsets[i + 1] - ragged.offsets[i], width);
+    const std::int64_t length = ragged.offsets[i + 1] - ragged.offsets[i];
+    if (length > width) {
+      throw std::invalid_argument("row " + std::to_string(i) + " has " + std::to_string(length) +
+                                  " items, more than the width " + std::to_string(width) +
+                                  ": give a larger width, or cut the row");
+    }
     const std::size_t bytes = static_cast<std::size_t>(length) * item;
     const std::uint8_t* from = ragged.values.data() + static_cast<std::size_t>(ragged.offsets[i]) * item;
     if (side == Side::kRight) {

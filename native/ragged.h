@@ -20,14 +20,11 @@ struct RaggedView {
 // Throws std::invalid_argument unless the offsets rise, from 0 or more to at most the number of values.
 void check_offsets(const RaggedView& ragged);
 
-// The items of the longest row.
-std::int64_t longest_row(const RaggedView& ragged);
-
 enum class Side { kLeft, kRight };  // where the padding goes
 
-// Writes rows() rows of `width` items to `out`. `fill` is one item, repeated. A row longer than `width` loses
-// its end when `truncate`, else throws std::invalid_argument. The offsets must have been checked.
-void pad_rows(const RaggedView& ragged, std::int64_t width, Side side, bool truncate, const std::uint8_t* fill,
+// Writes rows() rows of `width` items to `out`. `fill` is one item, repeated. Throws std::invalid_argument at a
+// row longer than `width`. The offsets must have been checked.
+void pad_rows(const RaggedView& ragged, std::int64_t width, Side side, const std::uint8_t* fill,
               std::uint8_t* out);
 
 // Copies the rows `index` of a matrix of `rows` rows. Throws std::out_of_range.

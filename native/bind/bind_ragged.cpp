@@ -1,7 +1,5 @@
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,22 +58,19 @@ std::uint8_t* data_of(const nb::object& fresh) {
       .data();
 }
 
-nb::object pad(const nb::object& values, const Array<std::int64_t>& offsets, std::optional<std::int64_t> width,
-               std::int64_t multiple_of, bool left, const nb::object& value, bool truncate) {
-  if (multiple_of < 1) throw std::invalid_argument("multiple_of must be at least 1");
-  if (width && *width < 0) throw std::invalid_argument("width must not be negative");
+nb::object pad(const nb::object& values, const Array<std::int64_t>& offsets, std::int64_t width,
+               const nb::object& value, bool left) {
+  if (width < 0) throw std::invalid_argument("width must not be negative, got " + std::to_string(width));
   const Array<std::uint8_t> bytes = bytes_of(values, "values");
   const RaggedView view{span_of(bytes), span_of(offsets), item_bytes_of(values)};
   check_offsets(view);
-  std::int64_t columns = width ? *width : longest_row(view);
-  columns = (columns + multiple_of - 1) / multiple_of * multiple_of;
   // One item of padding: the value, in the type of the values, in every place of an item.
   const nb::object fill = numpy().attr("full")(with_leading({1}, values), value, "dtype"_a = values.attr("dtype"));
   const Array<std::uint8_t> fill_bytes = bytes_of(fill, "value");
-  nb::object out = empty({view.rows(), static_cast<std::size_t>(columns)}, values);
+  nb::object out = empty({view.rows(), static_cast<std::size_t>(width)}, values);
   std::uint8_t* to = data_of(out);
   nb::gil_scoped_release unlocked;
-  pad_rows(view, columns, left ? Side::kLeft : Side::kRight, truncate, fill_bytes.data(), to);
+  pad_rows(view, width, left ? Side::kLeft : Side::kRight, fill_bytes.data(), to);
   return out;
 }
 
@@ -118,8 +113,7 @@ nb::tuple gather_of_ragged(const nb::object& values, const Array<std::int64_t>& 
 }  // namespace
 
 void bind_ragged(nb::module_& m) {
-  m.def("pad_ragged", &pad, "values"_a, "offsets"_a, "width"_a = nb::none(), "multiple_of"_a = 1,
-        "left"_a = false, "value"_a = 0, "truncate"_a = false,
+  m.def("pad_ragged", &pad, "values"_a, "offsets"_a, "width"_a, "value"_a = 0, "left"_a = false,
         "Rows of unequal length as one dense array: rows x width x the shape of an item.");
   m.def("gather_rows", &gather, "array"_a, "index"_a, "array[index] for a C-contiguous array of any type.");
   m.def("gather_ragged", &gather_of_ragged, "values"_a, "offsets"_a, "index"_a,
