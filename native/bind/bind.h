@@ -3,4 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+void bind_errors(nanobind::module_& m);
+void bind_ragged(nanobind::module_& m);
+void bind_text(nanobind::module_& m);
 void bind_version(nanobind::module_& m);

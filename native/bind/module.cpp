@@ -3,5 +3,8 @@
 
 NB_MODULE(_native, m) {
   m.doc() = "The native core of headrace. Private: use the functions of the package instead.";
+  bind_errors(m);
+  bind_ragged(m);
+  bind_text(m);
   bind_version(m);
 }

@@ -1,0 +1,120 @@
+#include "file_bytes.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "errors.h"
+
+namespace headrace {
+namespace {
+
+[[noreturn]] void throw_errno(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+FileIdentity identify(int descriptor, const std::string& name) {
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) throw_errno(name);
+#ifdef __APPLE__
+  const auto& time = status.st_mtimespec;
+#else
+  const auto& time = status.st_mtim;
+#endif
+  return {static_cast<std::uint64_t>(status.st_size),
+          static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::int64_t>(time.tv_nsec),
+          static_cast<std::uint64_t>(status.st_ino)};
+}
+
+std::string describe(const FileIdentity& id) {
+  return std::to_string(id.size) + " bytes, modified at " + std::to_string(id.mtime_ns) + " ns";
+}
+
+}  // namespace
+
+std::shared_ptr<FileBytes> FileBytes::open(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw_errno(path);
+  std::shared_ptr<FileBytes> file;
+  try {
+    file = from_descriptor(descriptor, path);
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
+  ::close(descriptor);
+  return file;
+}
+
+std::shared_ptr<FileBytes> FileBytes::from_descriptor(int descriptor, std::string name) {
+  std::shared_ptr<FileBytes> file(new FileBytes());
+  file->name_ = std::move(name);
+  file->descriptor_ = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (file->descriptor_ < 0) throw_errno(file->name_);
+  file->identity_ = identify(file->descriptor_, file->name_);
+  if (file->identity_.size > std::numeric_limits<std::size_t>::max() / 2) {
+    errno = EFBIG;
+    throw_errno(file->name_);
+  }
+  file->size_ = static_cast<std::size_t>(file->identity_.size);
+  if (file->size_ > 0) {  // an empty file cannot be mapped, and need not be
+    void* mapped = ::mmap(nullptr, file->size_, PROT_READ, MAP_SHARED, file->descriptor_, 0);
+    if (mapped == MAP_FAILED) {
+      file->size_ = 0;  // nothing to unmap
+      throw_errno(file->name_);
+    }
+    file->data_ = static_cast<const std::uint8_t*>(mapped);
+  }
+  return file;
+}
+
+std::shared_ptr<FileBytes> FileBytes::from_memory(const std::uint8_t* data, std::size_t size,
+                                                  std::shared_ptr<void> owner, std::string name) {
+  std::shared_ptr<FileBytes> file(new FileBytes());
+  file->name_ = std::move(name);
+  file->identity_.size = size;
+  file->data_ = data;
+  file->size_ = size;
+  file->owner_ = std::move(owner);
+  return file;
+}
+
+FileBytes::~FileBytes() {
+  if (descriptor_ < 0) return;
+  if (size_ > 0) ::munmap(const_cast<std::uint8_t*>(data_), size_);
+  ::close(descriptor_);
+}
+
+void FileBytes::check_unchanged() const {
+  if (descriptor_ < 0) return;
+  const FileIdentity now = identify(descriptor_, name_);
+  if (now == identity_) return;
+  throw DataChangedError(name_ + " changed while it was in use: expected " + describe(identity_) + "; found " +
+                         describe(now) +
+                         ". Leave files alone while they are read; open this one again to index it anew.");
+}
+
+const std::uint8_t* FileBytes::read(std::uint64_t offset, std::size_t count, std::uint8_t* scratch) const {
+  if (descriptor_ < 0) return data_ + offset;
+  std::size_t done = 0;
+  while (done < count) {
+    const ssize_t got = ::pread(descriptor_, scratch + done, count - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno(name_);
+    if (got == 0) {
+      throw DataChangedError(name_ + " changed while it was in use: expected " + describe(identity_) +
+                             "; it ends after " + std::to_string(offset + done) +
+                             " bytes now. Leave files alone while they are read; open this one again.");
+    }
+    done += static_cast<std::size_t>(got);
+  }
+  return scratch;
+}
+
+}  // namespace headrace

@@ -1,0 +1,59 @@
+// The bytes of a file, mapped read-only or held in memory, and the promise that they are still the same.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace headrace {
+
+// What tells one state of a file from another.
+struct FileIdentity {
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  std::uint64_t inode = 0;
+
+  bool operator==(const FileIdentity&) const = default;
+};
+
+// Immutable and safe to share between threads. Everything that reads through the mapping calls
+// check_unchanged() first: reading a mapping beyond the end of a file that shrank ends the process.
+class FileBytes {
+ public:
+  // Maps a file. Throws std::system_error when it cannot be opened, read or mapped.
+  static std::shared_ptr<FileBytes> open(const std::string& path);
+  // Maps an open file, of which it keeps a duplicate descriptor; `name` is for messages.
+  static std::shared_ptr<FileBytes> from_descriptor(int descriptor, std::string name);
+  // Takes bytes in memory. `owner` keeps them alive.
+  static std::shared_ptr<FileBytes> from_memory(const std::uint8_t* data, std::size_t size,
+                                                std::shared_ptr<void> owner, std::string name);
+
+  FileBytes(const FileBytes&) = delete;
+  FileBytes& operator=(const FileBytes&) = delete;
+  ~FileBytes();
+
+  const std::string& name() const { return name_; }
+  const FileIdentity& identity() const { return identity_; }
+  const std::uint8_t* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+  // Throws DataChangedError when the file's size, time or inode is another than at opening.
+  void check_unchanged() const;
+
+  // `count` bytes from `offset`: through a system call into `scratch` for a file (so that one that shrinks
+  // meanwhile is an error and not a signal), in place for memory. The range must be within size().
+  const std::uint8_t* read(std::uint64_t offset, std::size_t count, std::uint8_t* scratch) const;
+
+ private:
+  FileBytes() = default;
+
+  std::string name_;
+  FileIdentity identity_;
+  const std::uint8_t* data_ = nullptr;
+  std::size_t size_ = 0;
+  int descriptor_ = -1;          // -1: bytes in memory
+  std::shared_ptr<void> owner_;  // of bytes in memory
+};
+
+}  // namespace headrace
