@@ -130,7 +130,7 @@ def test_a_state_of_another_description_is_refused_with_what_differs() -> None:
         match=r"another description: step 1 was shuffle\(seed=1\), is now shuffle\(seed=2\); restore with the same",
     ):
         hr.Loader(numbers(10).shuffle(seed=2).batch(2)).load_state_dict(state)
-    with pytest.raises(hr.StateError, match="2 steps now|3 steps then"):
+    with pytest.raises(hr.StateError, match="1 steps then, 2 now"):
         hr.Loader(numbers(10).batch(2)).load_state_dict({**state, "pipeline": [*state["pipeline"][:1]]})
 
 

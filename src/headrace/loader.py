@@ -30,10 +30,12 @@ class Piece:
     Attributes:
         rows: Its records (this rank's share of them).
         after: The position when it has been consumed.
+        example: The whole batch, where this rank's share of it is empty.
     """
 
     rows: Rows
     after: Position
+    example: Rows | None = None
 
 
 class Loader:
@@ -153,7 +155,10 @@ class Loader:
 
     def _carry_out(self, piece: Piece, clock: Clock) -> Tree:
         try:
-            tree = self._program.reader.read(piece.rows, clock)
+            if piece.example is not None:
+                tree = self._program.reader.read_none(piece.example, clock)
+            else:
+                tree = self._program.reader.read(piece.rows, clock)
         except StreamEnded:
             return END
         if self._to == "torch":
@@ -165,7 +170,7 @@ class Loader:
         if self._split == "records" or self._world_size == 1:
             for rows, after in self._batches(start):
                 share = rows if self._world_size == 1 else rows.take(slice(self._rank, None, self._world_size))
-                yield Piece(share, after)
+                yield Piece(share, after, None if len(share) else rows)
             return
         step: list[tuple[Rows, Position]] = []
         for batch in self._batches(start):

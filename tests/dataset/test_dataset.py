@@ -106,8 +106,13 @@ def test_concat_of_different_records_is_refused() -> None:
     data = numbers(2).concat(hr.from_arrays({"x": np.arange(2)}))
     with pytest.raises(hr.DataError, match="the parts of a concat or mix give different records"):
         list(hr.Loader(data.batch(4)))
-    with pytest.raises(hr.PlanError):
-        hr.Loader(numbers(2).concat(hr.zip(numbers(2), numbers(2))).batch(4))
+    with pytest.raises(hr.DataError, match="the parts of a concat or mix give different records"):
+        list(hr.Loader(numbers(2).concat(hr.zip(numbers(2), numbers(2))).batch(4)))
+
+
+def test_concat_joins_zips_with_single_sources() -> None:
+    pairs = hr.zip(numbers(3), numbers(3)).map(lambda pair: pair[0] + pair[1])
+    assert [int(x) for x in numbers(2).concat(pairs, numbers(1))] == [0, 1, 0, 2, 4, 0]
 
 
 def test_mix_keeps_proportions() -> None:
@@ -130,7 +135,7 @@ def test_random_numbers_depend_on_record_and_epoch_alone() -> None:
     assert len(set(plain.values())) == 30
     assert dict(numbers(30).map(draw, rng=True, seed=2)) != plain
     loader = hr.Loader(numbers(30).map(draw, rng=True, seed=1).batch(30))
-    first, second = (next(iter(loader))[1].tolist(), next(iter(loader))[1].tolist())
+    first, second = ([b[1].tolist() for b in loader][0], [b[1].tolist() for b in loader][0])
     assert first == list(plain.values())
     assert not set(first) & set(second)
 

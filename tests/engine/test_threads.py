@@ -110,7 +110,7 @@ def test_a_stuck_worker_is_reported_with_what_it_does() -> None:
         return n
 
     stats = StatsCollector(1, 1)
-    with pytest.raises(StuckError, match=r"waiting for a batch for \d+ s; the workers are at:\n.*never_ends") as info:
+    with pytest.raises(StuckError, match=r"(?s)waiting for a batch for \d+ s; the workers are at:\n.*never_ends") as info:
         try:
             next(run_threads(range(1), never_ends, stats, workers=1, prefetch=1, max_bytes=1, timeout=0.2))
         finally:

@@ -12,7 +12,9 @@ from headrace.batch.tree import Tree, child, is_branch, rebuild
 from headrace.errors import DataError
 
 
-def collate(records: Sequence[Any], ragged: Sequence[str] = (), where: Callable[[int], str] | None = None) -> Tree:
+def collate(
+    records: Sequence[Any], ragged: Sequence[str] = (), where: Callable[[int], str] | None = None, *, name: str = ""
+) -> Tree:
     """Makes columns of records that have the same structure.
 
     Numbers become an array of shape `(records,)`; arrays of one shape are stacked to `(records, *shape)`; texts
@@ -24,6 +26,7 @@ def collate(records: Sequence[Any], ragged: Sequence[str] = (), where: Callable[
         ragged: Names of the columns whose rows vary in length (dots join the names of nested records; `""` names
             records that are a single value).
         where: Names a record by its number, for messages.
+        name: The column that the records are, where they are part of larger ones.
 
     Raises:
         DataError: If two records differ in structure, or in the shape of a column that isn't ragged. The message names
@@ -35,7 +38,7 @@ def collate(records: Sequence[Any], ragged: Sequence[str] = (), where: Callable[
         >>> batch["x"].tolist(), batch["ids"].tolist()
         ([[1, 2], [3, 4]], [[5], [6, 7]])
     """
-    return _Collate(frozenset(ragged), where or (lambda i: f"record {i}")).tree(records, "")
+    return _Collate(frozenset(ragged), where or (lambda i: f"record {i}")).tree(records, name)
 
 
 class _Collate:

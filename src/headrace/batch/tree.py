@@ -137,6 +137,8 @@ def concat(trees: Sequence[Tree]) -> Tree:
     first = trees[0]
     if len(trees) == 1:
         return first
+    if any(isinstance(t, Objects) for t in trees):
+        return Objects(record for t in trees for record in records(t))
     if is_branch(first):
         for other in trees[1:]:
             if not is_branch(other) or _keys(other) != _keys(first):
@@ -145,8 +147,6 @@ def concat(trees: Sequence[Tree]) -> Tree:
     kinds = {type(t) for t in trees}
     if len(kinds) > 1:
         raise ValueError(f"can't join columns of different kinds: {sorted(k.__name__ for k in kinds)}")
-    if isinstance(first, Objects):
-        return Objects(record for t in trees for record in t)
     if isinstance(first, Ragged):
         return Ragged(np.concatenate([t.values for t in trees]), _join_offsets(trees))
     if isinstance(first, Strings):

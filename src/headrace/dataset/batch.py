@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from headrace import plan as plans
 from headrace.batch.collate import collate
 from headrace.batch.columns import Objects
-from headrace.batch.tree import Tree, num_rows
+from headrace.batch.tree import Tree, leaves, map_leaves, num_rows, take
 from headrace.clock import Clock
 from headrace.dataset.length_filter import known_lengths
-from headrace.dataset.node import BatchNode, BatchRecords, Node, Numbering, Reader, arguments, function_name
+from headrace.dataset.node import BatchNode, BatchReader, BatchRecords, Node, Numbering, Reader, arguments, function_name
 from headrace.errors import PlanError
 from headrace.formats.stream import StreamEnded
 from headrace.plan import Rows
@@ -147,7 +147,7 @@ def growing_boundaries() -> tuple[int, ...]:
     return tuple(edges)
 
 
-class CollateReader(Reader):
+class CollateReader(BatchReader):
     """Puts the records of a batch together."""
 
     def __init__(self, parent: Reader, ragged: Sequence[str], drop_remainder: bool) -> None:
@@ -161,10 +161,19 @@ class CollateReader(Reader):
         tree = self.parent.read(rows, clock)
         if self.drop_remainder and num_rows(tree) < len(rows):
             raise StreamEnded  # the plan can't know where a stream ends, so its last batch is dropped here
-        if isinstance(tree, Objects) and len(tree):
+        if any(isinstance(leaf, Objects) for _, leaf in leaves(tree)) and len(rows):
             with clock.stage("collate"):
-                return collate(tree, self.ragged, lambda i: self.where(rows.ids[:, i]))
+                return map_leaves(lambda name, leaf: self._collate(name, leaf, rows), tree)
         return tree
+
+    def _collate(self, name: str, leaf: Any, rows: Rows) -> Tree:
+        if not isinstance(leaf, Objects):
+            return leaf
+        return collate(leaf, self.ragged, lambda i: self.where(rows.ids[:, i]), name=name)
+
+    def read_none(self, example: Rows, clock: Clock) -> Tree:
+        """Reads one record for its columns, and keeps none."""
+        return take(self.read(example.take(slice(0, 1)), clock), np.empty(0, np.int64))
 
     def where(self, ids: NDArray[np.int64]) -> str:
         """As the parent names it."""

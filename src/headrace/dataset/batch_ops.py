@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from headrace.batch.columns import Ragged
 from headrace.batch.pad import Side, pad
 from headrace.batch.tree import Tree, child, is_branch, rebuild
 from headrace.clock import Clock
-from headrace.dataset.node import BatchNode, BatchRecords, Numbering, Reader, arguments, function_name
+from headrace.dataset.node import BatchNode, BatchReader, BatchRecords, Numbering, arguments, function_name
 from headrace.errors import DataError, PlanError
 from headrace.plan import Rows
 
@@ -102,12 +103,24 @@ class MapBatches(BatchNode):
         return BatchRecords(built.plan, MapBatchesReader(built.reader, self.fn))
 
 
-class _BatchReader(Reader):
-    """What readers of whole batches share."""
+class ChangingReader(BatchReader):
+    """Reads batches through another reader and changes each."""
 
-    def __init__(self, parent: Reader) -> None:
+    def __init__(self, parent: BatchReader) -> None:
         self.parent = parent
         self.slots = parent.slots
+
+    @abstractmethod
+    def change(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
+        """What becomes of a batch; `rows` are its records."""
+
+    def read(self, rows: Rows, clock: Clock) -> Tree:
+        """The parent's batch, changed."""
+        return self.change(self.parent.read(rows, clock), rows, clock)
+
+    def read_none(self, example: Rows, clock: Clock) -> Tree:
+        """The parent's batch of no records, changed."""
+        return self.change(self.parent.read_none(example, clock), example.take(slice(0, 0)), clock)
 
     def where(self, ids: NDArray[np.int64]) -> str:
         """As the parent names it."""
@@ -119,16 +132,15 @@ class _BatchReader(Reader):
         return self.parent.leaves
 
 
-class PadReader(_BatchReader):
+class PadReader(ChangingReader):
     """Pads the ragged columns of each batch."""
 
-    def __init__(self, parent: Reader, padding: Padding) -> None:
+    def __init__(self, parent: BatchReader, padding: Padding) -> None:
         super().__init__(parent)
         self.padding = padding
 
-    def read(self, rows: Rows, clock: Clock) -> Tree:
-        """Reads the batch and pads it."""
-        tree = self.parent.read(rows, clock)
+    def change(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
+        """Pads the batch."""
         with clock.stage("pad"):
             return self._pad(tree, "", rows)
 
@@ -167,25 +179,23 @@ class PadReader(_BatchReader):
         return (array, lengths) if p.lengths else array
 
 
-class MapBatchesReader(_BatchReader):
+class MapBatchesReader(ChangingReader):
     """Calls a function with each batch."""
 
-    def __init__(self, parent: Reader, fn: Callable[[Any], Any]) -> None:
+    def __init__(self, parent: BatchReader, fn: Callable[[Any], Any]) -> None:
         super().__init__(parent)
         self.fn = fn
 
-    def read(self, rows: Rows, clock: Clock) -> Tree:
+    def change(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
         """One call for the batch; an error of the function's own names the batch's records in a note."""
-        tree = self.parent.read(rows, clock)
         with clock.stage("map batches"):
             try:
                 return self.fn(tree)
             except Exception as error:
-                first, last = self.where(rows.ids[:, 0]), self.where(rows.ids[:, -1])
-                error.add_note(
-                    f"headrace: in map({function_name(self.fn)}) of a batch of {len(rows)} records, "
-                    f"the first {first}, the last {last}"
-                )
+                note = f"headrace: in map({function_name(self.fn)}) of a batch of {len(rows)} records"
+                if len(rows):
+                    note += f", the first {self.where(rows.ids[:, 0])}, the last {self.where(rows.ids[:, -1])}"
+                error.add_note(note)
                 raise
 
 

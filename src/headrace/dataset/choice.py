@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import plan as plans
+from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, interleave
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records
-from headrace.errors import DataError, PlanError
+from headrace.errors import DataError
 from headrace.plan import LEAF_SHIFT, Rows
 
 
@@ -36,7 +37,7 @@ class Concat(Node):
     def build(self, numbering: Numbering) -> Records:
         """Joins the plans and reads each record through its own part."""
         built = [part.build(numbering) for part in self.parts]
-        return Records(plans.Concat([b.plan for b in built]), ChoiceReader([b.reader for b in built]))
+        return Records(plans.Concat(same_slots(built)), ChoiceReader([b.reader for b in built]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +62,22 @@ class Mix(Node):
     def build(self, numbering: Numbering) -> Records:
         """Mixes the plans and reads each record through its own part."""
         built = [part.build(numbering) for part in self.parts]
-        plan = plans.Mix([b.plan for b in built], self.weights, seed=self.seed, stop=self.stop)
+        plan = plans.Mix(same_slots(built), self.weights, seed=self.seed, stop=self.stop)
         return Records(plan, ChoiceReader([b.reader for b in built]))
+
+
+def same_slots(built: Sequence[Records]) -> list[plans.Plan]:
+    """The plans, each widened to as many slots as the widest has."""
+    slots = max(b.plan.slots for b in built)
+    return [b.plan if b.plan.slots == slots else plans.Widen(b.plan, slots) for b in built]
 
 
 class ChoiceReader(Reader):
     """Reads each record through the part that its id belongs to, and puts the results in the order asked for."""
 
     def __init__(self, parts: Sequence[Reader]) -> None:
-        slots = {part.slots for part in parts}
-        if len(slots) > 1:
-            raise PlanError(f"can't join records of different structure: zips of {sorted(slots)} sources")
         self.parts = tuple(parts)
-        self.slots = slots.pop()
+        self.slots = max(part.slots for part in parts)
 
     @cached_property
     def _part_of_leaf(self) -> NDArray[np.int64]:
@@ -86,12 +90,19 @@ class ChoiceReader(Reader):
         part = self._part_of_leaf[rows.ids[0] >> LEAF_SHIFT]
         return [(int(p), np.flatnonzero(part == p)) for p in np.unique(part)]
 
+    def _own(self, part: int, rows: Rows) -> Rows:
+        # Parts that use fewer slots than others find their ids in the first ones.
+        return Rows(rows.ids[: self.parts[part].slots], rows.passes)
+
     def read(self, rows: Rows, clock: Clock) -> Tree:
         """One call of each part that has records among the rows."""
+        if not len(rows):
+            return Objects()
         groups = self._split(rows)
         if len(groups) == 1:
-            return self.parts[groups[0][0]].read(rows, clock)
-        trees = [(where, self.parts[part].read(rows.take(where), clock)) for part, where in groups]
+            part = groups[0][0]
+            return self.parts[part].read(self._own(part, rows), clock)
+        trees = [(where, self.parts[part].read(self._own(part, rows.take(where)), clock)) for part, where in groups]
         try:
             return interleave(trees)
         except ValueError as error:
@@ -100,7 +111,8 @@ class ChoiceReader(Reader):
 
     def where(self, ids: NDArray[np.int64]) -> str:
         """As the record's own part names it."""
-        return self.parts[self._part_of_leaf[int(ids[0]) >> LEAF_SHIFT]].where(ids)
+        part = self.parts[self._part_of_leaf[int(ids[0]) >> LEAF_SHIFT]]
+        return part.where(ids[: part.slots])
 
     @property
     def leaves(self) -> frozenset[int]:
@@ -111,7 +123,7 @@ class ChoiceReader(Reader):
         """Of the columns that every part knows lengths of."""
         known: dict[str, NDArray[np.int64]] | None = None
         for part, where in self._split(rows):
-            of_part = self.parts[part].lengths(rows.take(where))
+            of_part = self.parts[part].lengths(self._own(part, rows.take(where)))
             if known is None:
                 known = {name: np.zeros(len(rows), np.int64) for name in of_part}
             known = {name: column for name, column in known.items() if name in of_part}

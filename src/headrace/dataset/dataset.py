@@ -19,6 +19,7 @@ from headrace.dataset.map import Map
 from headrace.dataset.node import BatchNode, Node, Numbering, Records, steps
 from headrace.dataset.tokens import PerColumn, Tokens
 from headrace.errors import PlanError
+from headrace.formats.stream import StreamEnded
 from headrace.vocab import Vocab
 
 if TYPE_CHECKING:
@@ -302,9 +303,10 @@ class Dataset:
         i = int(position)
         if built.plan.length is not None:
             i = range(built.plan.length)[i]
-        for record in records(built.reader.read(built.plan.locate(0, np.array([i])), Clock())):
-            return record
-        raise IndexError(f"the stream has no record {i}")
+        try:
+            return next(records(built.reader.read(built.plan.locate(0, np.array([i])), Clock())))
+        except StreamEnded:
+            raise IndexError(f"the stream has no record {i}") from None
 
     def __iter__(self) -> Iterator[Any]:
         """The records of epoch 0 one by one; for looking at data, not for training."""
@@ -312,12 +314,11 @@ class Dataset:
         position = 0
         while built.plan.length is None or position < built.plan.length:
             stop = position + 64 if built.plan.length is None else min(position + 64, built.plan.length)
-            rows = built.plan.locate(0, np.arange(position, stop))
-            seen = 0
-            for seen, record in enumerate(records(built.reader.read(rows, Clock())), 1):
-                yield record
-            if seen < len(rows):
+            try:
+                tree = built.reader.read(built.plan.locate(0, np.arange(position, stop)), Clock())
+            except StreamEnded:
                 return
+            yield from records(tree)
             position = stop
 
 

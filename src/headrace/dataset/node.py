@@ -49,6 +49,17 @@ class Reader(ABC):
         return None
 
 
+class BatchReader(Reader):
+    """Reads whole batches."""
+
+    @abstractmethod
+    def read_none(self, example: Rows, clock: Clock) -> Tree:
+        """A batch of no records, with the columns and types that records like `example` (one at least) give.
+
+        A rank gets it where a batch has fewer records than there are ranks.
+        """
+
+
 class Numbering:
     """Hands out numbers while a description is compiled: one for each leaf, one for each step that draws at random."""
 
@@ -71,7 +82,7 @@ class BatchRecords:
     """A compiled description of batches."""
 
     plan: BatchPlan
-    reader: Reader
+    reader: BatchReader
 
 
 class AnyNode(ABC):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.dataset.node import BatchNode, Numbering, Reader, steps
+from headrace.dataset.node import BatchNode, BatchReader, Numbering, steps
 from headrace.formats.source import Fingerprint, Source
 from headrace.plan import BatchPlan
 
@@ -21,7 +21,7 @@ class Program:
     """
 
     plan: BatchPlan
-    reader: Reader
+    reader: BatchReader
     steps: tuple[str, ...]
     sources: tuple[Source, ...]
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.batch.collate import collate
 from headrace.batch.columns import Objects, Ragged, Strings
 from headrace.batch.tree import Tree, map_leaves
 from headrace.clock import Clock
@@ -191,9 +192,7 @@ class EncodedColumnReader(Reader):
         """Encodes the column of all rows in one native call."""
         tree = self.parent.read(rows, clock)
         with clock.stage("tokens"):
-            if isinstance(tree, Objects):
-                from headrace.batch.collate import collate
-
+            if isinstance(tree, Objects) and len(tree):
                 tree = collate(tree, where=lambda i: self.where(rows.ids[:, i]))
             found = []
 
