@@ -66,13 +66,16 @@ def test_len_counts_batches_of_this_rank() -> None:
     assert [len(d) for d in drop] == [len(list(d)) for d in drop] == [1, 1, 1]
 
 
-@given(n=st.integers(0, 60), size=st.integers(1, 9), world=st.integers(1, 5), split=st.sampled_from(["records", "batches"]))
+@given(
+    n=st.integers(0, 60),
+    size=st.integers(1, 9),
+    world=st.integers(1, 5),
+    split=st.sampled_from(["records", "batches"]),
+)
 def test_ranks_together_give_the_whole(n: int, size: int, world: int, split: Any) -> None:
     data = numbers(n).shuffle(seed=n).batch(size)
     whole = [b.tolist() for b in hr.Loader(data)]
-    ranks = [
-        [b.tolist() for b in hr.Loader(data, rank=r, world_size=world, split=split)] for r in range(world)
-    ]
+    ranks = [[b.tolist() for b in hr.Loader(data, rank=r, world_size=world, split=split)] for r in range(world)]
     if split == "records":
         assert all(len(r) == len(whole) for r in ranks)
         for i, batch in enumerate(whole):
@@ -90,7 +93,7 @@ def test_a_chain_of_restores_with_other_ranks_and_workers_loses_nothing(split: A
     rows = hr.Ragged.from_rows([np.full(n, i) for i, n in enumerate(lengths)])
     data = hr.from_arrays(rows).shuffle(seed=seed).bucket(batch_size=8, width=5, window=100)
     whole = [[int(row[0]) for row in batch] for batch in hr.Loader(data)]
-    assert sorted(sum(whole, [])) == list(range(300))
+    assert sorted(i for batch in whole for i in batch) == list(range(300))
     seen: list[list[int]] = []
     state = hr.Loader(data).state_dict()
     for world, workers, steps in [(1, 0, 7), (2, 2, 5), (3, 1, 4), (2, 0, 1), (1, 2, 1000)]:

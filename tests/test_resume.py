@@ -42,7 +42,12 @@ def make_step(draw: Any, data: hr.Dataset) -> hr.Dataset:
         case "concat":
             return data.concat(make_source(draw))
         case "mix":
-            return hr.mix([data, make_source(draw)], weights=[small, 2], seed=draw(st.sampled_from([None, 3])), stop="first")
+            return hr.mix(
+                [data, make_source(draw)],
+                weights=[small, 2],
+                seed=draw(st.sampled_from([None, 3])),
+                stop="first",
+            )
         case _:
             return data.map(lambda n, rng: n + 1000 * rng.integers(10), rng=True, seed=small)
 

@@ -11,7 +11,16 @@ Exact, resumable at any record, elastic, fast without the interpreter lock, and 
 """
 
 from headrace.batch import Ragged, Strings, collate, pad, to_torch
-from headrace.dataset import Batches, Dataset, concat, from_arrays, from_dataset, from_iterable, mix, read_text
+from headrace.dataset import (
+    Batches,
+    Dataset,
+    concat,
+    from_arrays,
+    from_dataset,
+    from_iterable,
+    mix,
+    read_text,
+)
 from headrace.dataset import zip_ as zip
 from headrace.engine import Stats
 from headrace.errors import DataChangedError, DataError, HeadraceError, PlanError, StateError, StuckError

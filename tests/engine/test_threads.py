@@ -20,9 +20,7 @@ def run(pieces: Any, work: Any, workers: int = 4, prefetch: int = 2, max_bytes: 
     stats = StatsCollector(workers, workers * prefetch)
     if not workers:
         return run_inline(pieces, work, stats)
-    return run_threads(
-        pieces, work, stats, workers=workers, prefetch=prefetch, max_bytes=max_bytes, timeout=TIMEOUT
-    )
+    return run_threads(pieces, work, stats, workers=workers, prefetch=prefetch, max_bytes=max_bytes, timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 7])
@@ -99,7 +97,7 @@ def test_results_ahead_are_bounded_in_bytes_but_one_always_passes() -> None:
         consumed = result.piece + 1
         time.sleep(0.001)
     assert max(ahead[10:]) <= 4
-    assert len([r for r in run(range(5), work, workers=2, max_bytes=1)]) == 5
+    assert len(list(run(range(5), work, workers=2, max_bytes=1))) == 5
 
 
 def test_a_stuck_worker_is_reported_with_what_it_does() -> None:
@@ -110,7 +108,9 @@ def test_a_stuck_worker_is_reported_with_what_it_does() -> None:
         return n
 
     stats = StatsCollector(1, 1)
-    with pytest.raises(StuckError, match=r"(?s)waiting for a batch for \d+ s; the workers are at:\n.*never_ends") as info:
+    with pytest.raises(
+        StuckError, match=r"(?s)waiting for a batch for \d+ s; the workers are at:\n.*never_ends"
+    ) as info:
         try:
             next(run_threads(range(1), never_ends, stats, workers=1, prefetch=1, max_bytes=1, timeout=0.2))
         finally:

@@ -13,7 +13,11 @@ from headrace.errors import DataError
 
 
 def collate(
-    records: Sequence[Any], ragged: Sequence[str] = (), where: Callable[[int], str] | None = None, *, name: str = ""
+    records: Sequence[Any],
+    ragged: Sequence[str] = (),
+    where: Callable[[int], str] | None = None,
+    *,
+    name: str = "",
 ) -> Tree:
     """Makes columns of records that have the same structure.
 
@@ -96,9 +100,7 @@ class _Collate:
 
     def differ(self, name: str, i: int, expected: str, got: str, remedy: str) -> None:
         column = f"column {name!r}" if name else "the record"
-        raise DataError(
-            f"{column} of {self.where(i)}: expected {expected} as in {self.where(0)}, got {got}; {remedy}"
-        )
+        raise DataError(f"{column} of {self.where(i)}: expected {expected} as in {self.where(0)}, got {got}; {remedy}")
 
 
 def _is_torch(value: Any) -> bool:

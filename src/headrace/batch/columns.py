@@ -17,8 +17,7 @@ def _check_offsets(offsets: NDArray[np.int64], total: int, what: str) -> None:
         raise ValueError(f"{what} needs int64 offsets of shape (rows + 1,), got {offsets.dtype} {offsets.shape}")
     if offsets[0] != 0 or offsets[-1] != total or (np.diff(offsets) < 0).any():
         raise ValueError(
-            f"{what} needs offsets that start at 0, never fall and end at {total}, "
-            f"got {offsets[0]} … {offsets[-1]}"
+            f"{what} needs offsets that start at 0, never fall and end at {total}, got {offsets[0]} … {offsets[-1]}"
         )
 
 

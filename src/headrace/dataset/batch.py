@@ -15,7 +15,16 @@ from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, leaves, map_leaves, num_rows, take
 from headrace.clock import Clock
 from headrace.dataset.length_filter import known_lengths
-from headrace.dataset.node import BatchNode, BatchReader, BatchRecords, Node, Numbering, Reader, arguments, function_name
+from headrace.dataset.node import (
+    BatchNode,
+    BatchReader,
+    BatchRecords,
+    Node,
+    Numbering,
+    Reader,
+    arguments,
+    function_name,
+)
 from headrace.errors import PlanError
 from headrace.formats.stream import StreamEnded
 from headrace.plan import Rows
@@ -89,7 +98,11 @@ class Bucket(BatchNode):
         edges = list(b) if len(b) <= 8 else f"{b[0]}…{b[-1]}/{len(b)}"
         by = function_name(self.by) if callable(self.by) else self.by and list(self.by)
         words = arguments(
-            batch_size=self.batch_size, max_tokens=self.max_tokens, boundaries=edges, by=by, window=self.window
+            batch_size=self.batch_size,
+            max_tokens=self.max_tokens,
+            boundaries=edges,
+            by=by,
+            window=self.window,
         )
         return f"bucket({words}{', drop_remainder' if self.drop_remainder else ''})"
 

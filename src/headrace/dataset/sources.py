@@ -9,7 +9,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from headrace.batch.tree import Tree
-from headrace.dataset.choice import Concat, Mix
+from headrace.dataset.choice import Mix
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.leaf import SourceNode
 from headrace.dataset.zip import Zip, check_names

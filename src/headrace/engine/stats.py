@@ -121,7 +121,8 @@ class StatsCollector:
         wall, cpu = self._seconds.get("piece", (0.0, 0.0))
         inner = list(stages.values())
         stages["other"] = Stage(
-            max(0.0, wall - sum(stage.wall for stage in inner)), max(0.0, cpu - sum(stage.cpu for stage in inner))
+            max(0.0, wall - sum(stage.wall for stage in inner)),
+            max(0.0, cpu - sum(stage.cpu for stage in inner)),
         )
         stages["plan"] = Stage(self._planning, self._planning)
         began = self._ended if self._began is None else self._began

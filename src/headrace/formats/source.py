@@ -57,5 +57,5 @@ class Source(ABC):
     def where(self, record: int) -> str:
         """Names a record for messages, as a person would look for it: `"train.en, line 18"`."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  most sources hold nothing that must be given back
         """Gives back files and maps. Reading afterwards is an error."""
