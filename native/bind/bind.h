@@ -3,7 +3,9 @@
 
 #include <nanobind/nanobind.h>
 
+void bind_bucket(nanobind::module_& m);
 void bind_errors(nanobind::module_& m);
+void bind_permutation(nanobind::module_& m);
 void bind_ragged(nanobind::module_& m);
 void bind_text(nanobind::module_& m);
 void bind_version(nanobind::module_& m);

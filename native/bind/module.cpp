@@ -3,7 +3,9 @@
 
 NB_MODULE(_native, m) {
   m.doc() = "The native core of headrace. Private: use the functions of the package instead.";
+  bind_bucket(m);
   bind_errors(m);
+  bind_permutation(m);
   bind_ragged(m);
   bind_text(m);
   bind_version(m);

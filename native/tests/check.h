@@ -56,28 +56,28 @@ inline int run_all() {
 
 }  // namespace headrace::test
 
-#define TEST(name)                                                          \
-  static void test_##name();                                                \
+#define TEST(name)                                                           \
+  static void test_##name();                                                 \
   static const headrace::test::Register register_##name(#name, test_##name); \
   static void test_##name()
 
-#define CHECK(condition)                                                            \
-  do {                                                                              \
+#define CHECK(condition)                                                               \
+  do {                                                                                 \
     if (!(condition)) headrace::test::fail(__FILE__, __LINE__, "failed: " #condition); \
   } while (false)
 
 #define CHECK_EQ(a, b) headrace::test::check_equal((a), (b), #a " == " #b, __FILE__, __LINE__)
 
 // Passes if the expression throws this type with a message that contains the text.
-#define CHECK_THROWS(expression, type, text)                                                \
-  do {                                                                                      \
-    bool thrown = false;                                                                    \
-    try {                                                                                   \
-      (void)(expression);                                                                   \
-    } catch (const type& error) {                                                           \
-      thrown = true;                                                                        \
-      if (std::string(error.what()).find(text) == std::string::npos)                        \
+#define CHECK_THROWS(expression, type, text)                                                     \
+  do {                                                                                           \
+    bool thrown = false;                                                                         \
+    try {                                                                                        \
+      (void)(expression);                                                                        \
+    } catch (const type& error) {                                                                \
+      thrown = true;                                                                             \
+      if (std::string(error.what()).find(text) == std::string::npos)                             \
         headrace::test::fail(__FILE__, __LINE__, std::string("other message: ") + error.what()); \
-    }                                                                                       \
-    if (!thrown) headrace::test::fail(__FILE__, __LINE__, "did not throw: " #expression);   \
+    }                                                                                            \
+    if (!thrown) headrace::test::fail(__FILE__, __LINE__, "did not throw: " #expression);        \
   } while (false)

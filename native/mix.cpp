@@ -1,0 +1,113 @@
+#include "mix.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "permutation.h"
+
+namespace headrace {
+namespace {
+
+constexpr std::int64_t kMaxCell = 4096;
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+void check(const MixPattern& pattern, std::int64_t cell) {
+  if (cell < 1 || cell > kMaxCell)
+    throw std::invalid_argument("a cell has 1 to 4096 positions, got " + std::to_string(cell));
+  if (pattern.choice.empty() || pattern.choice.size() != pattern.rank.size())
+    throw std::invalid_argument("a pattern needs as many ranks as choices, and at least one");
+  for (const std::int32_t plan : pattern.choice)
+    if (plan < 0 || index(plan) >= pattern.counts.size())
+      throw std::invalid_argument("the pattern names plan " + std::to_string(plan) + " of " +
+                                  std::to_string(pattern.counts.size()));
+}
+
+// The choices and records of one cell, kept while neighbouring positions ask for them.
+class Cell {
+ public:
+  Cell(const MixPattern& pattern, std::uint64_t seed, std::int64_t cell, std::int64_t n)
+      : pattern_(pattern), seed_(seed), cell_(cell), n_(n), next_(pattern.counts.size()) {}
+
+  bool holds(std::int64_t position, std::int64_t epoch) const {
+    return position >= begin_ && position - begin_ < size_ && epoch == epoch_;
+  }
+
+  void load(std::int64_t position, std::int64_t epoch) {
+    const std::int64_t number = position / cell_;
+    begin_ = number * cell_;
+    size_ = std::min(cell_, n_ - begin_);
+    epoch_ = epoch;
+    const std::size_t size = index(size_);
+    choice_.resize(size);
+    record_.resize(size);
+    place_.resize(size);
+    identity_.resize(size);
+    for (std::size_t i = 0; i < size; ++i) identity_[i] = static_cast<std::int64_t>(i);
+    const Permutation permutation(
+        {seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(number)},
+        static_cast<std::uint64_t>(size_));
+    permutation.apply(identity_, 0, place_);
+    // From the last place to the first, so that next_ ends up with each plan's first record in the cell.
+    const auto length = static_cast<std::int64_t>(pattern_.choice.size());
+    for (std::size_t i = size; i-- > 0;) {
+      const std::int64_t place = begin_ + static_cast<std::int64_t>(i);
+      const std::size_t x = index(place % length);
+      next_[index(pattern_.choice[x])] =
+          place / length * pattern_.counts[index(pattern_.choice[x])] + pattern_.rank[x];
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::int32_t plan = pattern_.choice[index((begin_ + place_[i]) % length)];
+      choice_[i] = plan;
+      record_[i] = next_[index(plan)]++;
+    }
+  }
+
+  std::int32_t choice(std::int64_t position) const { return choice_[index(position - begin_)]; }
+  std::int64_t record(std::int64_t position) const { return record_[index(position - begin_)]; }
+
+ private:
+  const MixPattern& pattern_;
+  std::uint64_t seed_;
+  std::int64_t cell_;
+  std::int64_t n_;
+  std::int64_t begin_ = 0;
+  std::int64_t size_ = 0;  // nothing loaded yet
+  std::int64_t epoch_ = 0;
+  std::vector<std::int64_t> next_;
+  std::vector<std::int64_t> identity_;
+  std::vector<std::int64_t> place_;
+  std::vector<std::int32_t> choice_;
+  std::vector<std::int64_t> record_;
+};
+
+}  // namespace
+
+void mix_locate(const MixPattern& pattern, std::uint64_t seed, std::span<const std::int64_t> epochs,
+                std::int64_t cell, std::int64_t n, std::span<const std::int64_t> positions,
+                std::span<std::int32_t> choice, std::span<std::int64_t> record) {
+  check(pattern, cell);
+  const auto length = static_cast<std::int64_t>(pattern.choice.size());
+  Cell current(pattern, seed, cell, n);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const std::int64_t position = positions[i];
+    if (position < 0 || position >= n)
+      throw std::out_of_range("position " + std::to_string(position) + " is outside [0, " +
+                              std::to_string(n) + ")");
+    if (cell == 1) {
+      const std::size_t x = index(position % length);
+      choice[i] = pattern.choice[x];
+      record[i] = position / length * pattern.counts[index(pattern.choice[x])] + pattern.rank[x];
+      continue;
+    }
+    const std::int64_t epoch = epochs[epochs.size() == 1 ? 0 : i];
+    if (!current.holds(position, epoch)) current.load(position, epoch);
+    choice[i] = current.choice(position);
+    record[i] = current.record(position);
+  }
+}
+
+}  // namespace headrace

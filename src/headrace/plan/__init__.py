@@ -1,0 +1,39 @@
+"""Order: which records come, in which sequence, in which batch. Integers in, integers out.
+
+Here belongs whatever decides about order and can be computed from seed, epoch and position alone: no file is opened, no
+record is read, and nothing is remembered from one call to the next. Whoever carries a plan out lives elsewhere.
+
+A `Plan` orders records and answers `locate(epoch, positions)`; a `BatchPlan` cuts its records into batches, window by
+window. Both are described in `base.py` and `batches.py`; the shuffles are specified in docs/specs/permutation.md.
+"""
+
+from headrace.plan.base import Plan
+from headrace.plan.batches import BatchPlan, FixedBatches, Window
+from headrace.plan.bucket import BucketBatches
+from headrace.plan.mix import Mix
+from headrace.plan.order import Concat, Leaf, Repeat, Shard, Slice, Without, Zip
+from headrace.plan.permutation import Shuffle, WindowShuffle, seed_key
+from headrace.plan.rng import record_rng
+from headrace.plan.rows import LEAF_SHIFT, Rows
+
+__all__ = [
+    "LEAF_SHIFT",
+    "BatchPlan",
+    "BucketBatches",
+    "Concat",
+    "FixedBatches",
+    "Leaf",
+    "Mix",
+    "Plan",
+    "Repeat",
+    "Rows",
+    "Shard",
+    "Shuffle",
+    "Slice",
+    "Window",
+    "WindowShuffle",
+    "Without",
+    "Zip",
+    "record_rng",
+    "seed_key",
+]

@@ -1,0 +1,167 @@
+"""What every plan of batches is, and the simplest one: so many records at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import PlanError
+from headrace.plan.base import MAX_LENGTH, Plan
+from headrace.plan.check import whole_number
+from headrace.plan.rows import Rows
+
+_WINDOW_RECORDS = 1 << 16
+
+
+class Window(ABC):
+    """Some batches in a row, planned together."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of batches."""
+
+    def rows(self, j: int) -> Rows:
+        """The records of batch `j`.
+
+        Raises:
+            IndexError: If there is no such batch.
+        """
+        if not 0 <= j < len(self):
+            raise IndexError(f"batch {j} of a window of {len(self)} batches")
+        return self._rows(j)
+
+    def __iter__(self) -> Iterator[Rows]:
+        """The records of each batch."""
+        return map(self._rows, range(len(self)))
+
+    @abstractmethod
+    def _rows(self, j: int) -> Rows:
+        """The records of a batch that exists."""
+
+
+class BatchPlan(ABC):
+    """Batches of an epoch, in windows that can each be planned alone.
+
+    A position in an epoch is a window and a batch in it, so a saved position stays small and restoring it costs at most
+    the planning of one window. Plans of batches are immutable, may be used from any number of threads, and can be
+    pickled.
+    """
+
+    def window(self, epoch: int, index: int) -> Window:
+        """Plans one window.
+
+        Raises:
+            IndexError: If there is no such window.
+        """
+        windows = self.num_windows(epoch)
+        if index < 0 or (windows is not None and index >= windows):
+            raise IndexError(f"window {index} of an epoch of {windows} windows")
+        return self._window(epoch, index)
+
+    @abstractmethod
+    def _window(self, epoch: int, index: int) -> Window:
+        """Plans a window that exists."""
+
+    @abstractmethod
+    def num_windows(self, epoch: int) -> int | None:
+        """Windows of an epoch; None if it has no end, or none that is known."""
+
+    @abstractmethod
+    def num_batches(self, epoch: int) -> int | None:
+        """Batches of an epoch; None if it has no end, or none that is known."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """This step and its parameters in words, without the plan it builds on: `"batch(256)"`."""
+
+    def __repr__(self) -> str:
+        """The words of `describe`."""
+        return f"<{type(self).__name__} {self.describe()}>"
+
+
+class FixedBatches(BatchPlan):
+    """So many records a batch, in the plan's order.
+
+    Args:
+        plan: Where the records come from.
+        size: Records a batch.
+        drop_remainder: Leave out the last batch of an epoch if it has fewer.
+
+    Raises:
+        PlanError: If the size is less than 1.
+
+    Example:
+        >>> from headrace.plan import FixedBatches, Leaf
+        >>> batches = FixedBatches(Leaf(0, 10), size=4)
+        >>> [rows.ids[0].tolist() for rows in batches.window(epoch=0, index=0)]
+        [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    """
+
+    def __init__(self, plan: Plan, size: int, drop_remainder: bool = False) -> None:
+        self.plan = plan
+        self.size = whole_number("batch", "size", size, 1)
+        if self.size > MAX_LENGTH:
+            raise PlanError(f"batch needs a size of at most 2^62, got {size}")
+        self.drop_remainder = drop_remainder
+        self._per_window = max(1, _WINDOW_RECORDS // self.size)
+        n = plan.length
+        self._records = n if n is None or not drop_remainder else n - n % self.size
+
+    def num_batches(self, epoch: int) -> int | None:
+        """The plan's records by the size."""
+        return None if self._records is None else -(-self._records // self.size)
+
+    def num_windows(self, epoch: int) -> int | None:
+        """About 64K records make a window."""
+        batches = self.num_batches(epoch)
+        return None if batches is None else -(-batches // self._per_window)
+
+    def _window(self, epoch: int, index: int) -> Window:
+        per_window = self._per_window * self.size
+        start = index * per_window
+        stop = start + per_window
+        return _Run(self.plan, epoch, start, stop if self._records is None else min(stop, self._records), self.size)
+
+    def describe(self) -> str:
+        """The size, and what happens to the rest."""
+        return f"batch({self.size}{', drop_remainder' if self.drop_remainder else ''})"
+
+
+class _Run(Window):
+    """Consecutive batches, each located when it is asked for: nothing is gained by doing it for all at once."""
+
+    def __init__(self, plan: Plan, epoch: int, start: int, stop: int, size: int) -> None:
+        self._plan = plan
+        self._epoch = epoch
+        self._start = start
+        self._stop = stop
+        self._size = size
+
+    def __len__(self) -> int:
+        return -(-(self._stop - self._start) // self._size)
+
+    def _rows(self, j: int) -> Rows:
+        start = self._start + j * self._size
+        return self._plan.locate(self._epoch, np.arange(start, min(start + self._size, self._stop)))
+
+
+class PlannedWindow(Window):
+    """Batches that are known already: slices of one array of records.
+
+    Args:
+        rows: The records of all batches, one batch after the other.
+        offsets: Where each batch starts, and the end of the last: shape `(batches + 1,)`.
+    """
+
+    def __init__(self, rows: Rows, offsets: NDArray[np.int64]) -> None:
+        self._all = rows
+        self._offsets = offsets.tolist()
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def _rows(self, j: int) -> Rows:
+        return self._all.take(slice(self._offsets[j], self._offsets[j + 1]))
