@@ -166,13 +166,13 @@ def mix(
 ) -> Dataset:
     """Mixes datasets in fixed proportions.
 
-    The proportions hold exactly in every block of records (as many as the weights' common denominator, or 4,096), so a
-    position says at once which record comes there.
+    The choices follow a pattern that spreads the datasets evenly, so every 64 neighbouring records hold each of them as
+    often as its weight says, to within one or two; and a position says at once which record comes there.
 
     Args:
         parts: The datasets.
         weights: A positive number for each; only their ratios count.
-        seed: Put each block in a random order, another one each epoch; None spreads the datasets evenly.
+        seed: Shuffle the choices among each 64 neighbours, anew each epoch; None follows the pattern as it is.
         stop: `"first"` ends when one dataset is used up; `"all"` goes on, starting used-up ones again, until every
             dataset has been read once.
 

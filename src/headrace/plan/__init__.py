@@ -15,6 +15,7 @@ from headrace.plan.order import Concat, Leaf, Repeat, Shard, Slice, Without, Zip
 from headrace.plan.permutation import Shuffle, WindowShuffle, seed_key
 from headrace.plan.rng import record_rng
 from headrace.plan.rows import LEAF_SHIFT, Rows
+from headrace.plan.widen import Widen
 
 __all__ = [
     "LEAF_SHIFT",
@@ -30,6 +31,7 @@ __all__ = [
     "Shard",
     "Shuffle",
     "Slice",
+    "Widen",
     "Window",
     "WindowShuffle",
     "Without",
