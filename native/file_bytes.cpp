@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <limits>
 #include <system_error>
 #include <utility>
 
+#include "buffer.h"
 #include "errors.h"
+#include "hash.h"
 
 namespace headrace {
 namespace {
@@ -98,6 +101,27 @@ void FileBytes::check_unchanged() const {
   throw DataChangedError(name_ + " changed while it was in use: expected " + describe(identity_) + "; found " +
                          describe(now) +
                          ". Leave files alone while they are read; open this one again to index it anew.");
+}
+
+std::uint64_t FileBytes::sample() const {
+  constexpr std::size_t kAll = 256 << 10, kEnd = 64 << 10, kBlockBytes = 4 << 10, kBlocks = 14;
+  Buffer<std::uint8_t> taken;
+  taken.reserve(kAll + sizeof(std::uint64_t));
+  const auto take = [&](std::uint64_t offset, std::size_t count) {
+    std::uint8_t* to = taken.room(count);
+    const std::uint8_t* from = read(offset, count, to);
+    if (from != to && count > 0) std::memcpy(to, from, count);
+    taken.advance(count);
+  };
+  if (size_ <= kAll) {
+    take(0, size_);
+  } else {
+    take(0, kEnd);
+    const std::uint64_t between = size_ - 2 * kEnd - kBlockBytes;
+    for (std::uint64_t i = 0; i < kBlocks; ++i) take(kEnd + between / (kBlocks - 1) * i, kBlockBytes);
+    take(size_ - kEnd, kEnd);
+  }
+  return mix(hash_bytes(taken.data(), taken.size()), size_ ^ hash_constants::kB);
 }
 
 const std::uint8_t* FileBytes::read(std::uint64_t offset, std::size_t count, std::uint8_t* scratch) const {

@@ -41,6 +41,10 @@ class FileBytes {
   // Throws DataChangedError when the file's size, time or inode is another than at opening.
   void check_unchanged() const;
 
+  // A hash of the size and of pieces spread over the bytes: the first and last 64 KiB and 14 blocks of 4 KiB
+  // evenly between; of all bytes when there are at most 256 KiB. Sidecars and saved states keep it.
+  std::uint64_t sample() const;
+
   // `count` bytes from `offset`: through a system call into `scratch` for a file (so that one that shrinks
   // meanwhile is an error and not a signal), in place for memory. The range must be within size().
   const std::uint8_t* read(std::uint64_t offset, std::size_t count, std::uint8_t* scratch) const;

@@ -160,6 +160,12 @@ LineIndex build_line_index(const FileBytes& file, const Separators& separators, 
   const std::size_t parts = cuts.size() - 1;
   std::vector<LineScanner> scanners;
   for (std::size_t i = 0; i < parts; ++i) scanners.emplace_back(separators, cuts[i]);
+  LineIndex index;
+  if (parts == 0) {
+    index.starts.push(0);
+    return index;
+  }
+  scanners[0].next_starts.push(0);  // the first line's own start
   run_parts(parts, [&](std::size_t i) {
     LineScanner& scanner = scanners[i];
     const auto scratch = std::make_unique_for_overwrite<std::uint8_t[]>(kPiece);
@@ -171,22 +177,19 @@ LineIndex build_line_index(const FileBytes& file, const Separators& separators, 
     scanner.finish();
   });
   file.check_unchanged();
+  if (parts == 1) return {std::move(scanners[0].next_starts), std::move(scanners[0].tokens)};
 
-  LineIndex index;
-  std::size_t lines = 0;
-  for (const auto& scanner : scanners) lines += scanner.tokens.size();
-  index.starts.reserve(lines + 1);
-  index.tokens.reserve(lines);
-  index.starts.push(0);
-  for (auto& scanner : scanners) {
-    const std::size_t count = scanner.tokens.size();
-    if (count == 0) continue;
-    std::memcpy(index.starts.room(count), scanner.next_starts.data(), count * sizeof(std::uint64_t));
-    std::memcpy(index.tokens.room(count), scanner.tokens.data(), count * sizeof(std::uint32_t));
-    index.starts.advance(count);
-    index.tokens.advance(count);
-    scanner = LineScanner(separators, 0);  // its memory goes before the next part is copied
-  }
+  std::vector<std::size_t> first{0};  // line of each part
+  for (const auto& scanner : scanners) first.push_back(first.back() + scanner.tokens.size());
+  index.starts.resize(first.back() + 1);
+  index.tokens.resize(first.back());
+  run_parts(parts, [&](std::size_t i) {
+    const LineScanner& scanner = scanners[i];
+    std::uint64_t* starts = index.starts.data() + first[i] + (i == 0 ? 0 : 1);
+    std::memcpy(starts, scanner.next_starts.data(), scanner.next_starts.size() * sizeof(std::uint64_t));
+    std::memcpy(index.tokens.data() + first[i], scanner.tokens.data(),
+                scanner.tokens.size() * sizeof(std::uint32_t));
+  });
   return index;
 }
 

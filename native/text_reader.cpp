@@ -45,6 +45,7 @@ void TextReader::check(std::span<const std::int64_t> records) const {
     if (seen[file]) continue;
     seen[file] = true;
     files_[file].bytes->check_unchanged();
+    if (files_[file].sidecar) files_[file].sidecar->check_unchanged();
   }
 }
 

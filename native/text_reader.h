@@ -18,6 +18,7 @@ namespace headrace {
 struct IndexedFile {
   std::shared_ptr<const FileBytes> bytes;
   std::span<const std::uint64_t> starts;
+  std::shared_ptr<const FileBytes> sidecar;  // the file that the index is mapped from, or none
 };
 
 // The lines of several files as one list of records, in the order of the files. Safe to share between threads.

@@ -34,15 +34,23 @@ Encoding encoding_of(std::optional<std::size_t> max_length, MaybeId bos, MaybeId
 
 // A reader with the NumPy arrays that its spans look into.
 struct BoundReader {
-  std::vector<Array<std::uint64_t>> starts;
+  std::vector<nb::object> starts;
   TextReader reader;
 };
 
-BoundReader make_reader(const std::vector<std::shared_ptr<FileBytes>>& files,
-                        std::vector<Array<std::uint64_t>> starts) {
-  if (files.size() != starts.size()) throw std::invalid_argument("files and starts differ in number");
+using Files = std::vector<std::shared_ptr<FileBytes>>;
+using Sidecars = std::vector<std::optional<std::shared_ptr<FileBytes>>>;
+
+BoundReader make_reader(const Files& files, std::vector<nb::object> starts, const Sidecars& sidecars) {
+  if (files.size() != starts.size() || files.size() != sidecars.size()) {
+    throw std::invalid_argument("files, starts and sidecars differ in number");
+  }
   std::vector<IndexedFile> indexed;
-  for (std::size_t i = 0; i < files.size(); ++i) indexed.push_back({files[i], span_of(starts[i])});
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    // Without conversion: the array itself is kept, so it must be the one that is looked into.
+    const auto array = nb::cast<Array<std::uint64_t>>(starts[i], false);
+    indexed.push_back({files[i], span_of(array), sidecars[i].value_or(nullptr)});
+  }
   return {std::move(starts), TextReader(std::move(indexed))};
 }
 
@@ -93,6 +101,17 @@ void bind_files(nb::module_& m) {
       .def_prop_ro("size", [](const FileBytes& f) { return f.identity().size; })
       .def_prop_ro("mtime_ns", [](const FileBytes& f) { return f.identity().mtime_ns; })
       .def_prop_ro("inode", [](const FileBytes& f) { return f.identity().inode; })
+      .def("sample", &FileBytes::sample, nb::call_guard<nb::gil_scoped_release>(),
+           "A hash of the size and of pieces spread over the bytes.")
+      .def(
+          "array",
+          [](nb::handle_t<FileBytes> self) {
+            const auto& file = nb::cast<const FileBytes&>(self);
+            static const std::uint8_t nothing = 0;
+            const std::uint8_t* data = file.size() > 0 ? file.data() : &nothing;
+            return nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(data, {file.size()}, self);
+          },
+          "The bytes as a read-only array that keeps them mapped. Call check_unchanged before looking at it.")
       .def("check_unchanged", &FileBytes::check_unchanged, nb::call_guard<nb::gil_scoped_release>(),
            "Raises DataChangedError when the file is not what it was when it was opened.")
       .def(
@@ -115,11 +134,11 @@ void bind_reader(nb::module_& m) {
   nb::class_<BoundReader>(m, "TextReader", "The lines of several indexed files as one list of records.")
       .def(
           "__init__",
-          [](BoundReader* self, const std::vector<std::shared_ptr<FileBytes>>& files,
-             std::vector<Array<std::uint64_t>> starts) {
-            new (self) BoundReader(make_reader(files, std::move(starts)));
+          [](BoundReader* self, const Files& files, std::vector<nb::object> starts,
+             const Sidecars& sidecars) {
+            new (self) BoundReader(make_reader(files, std::move(starts), sidecars));
           },
-          "files"_a, "starts"_a)
+          "files"_a, "starts"_a, "sidecars"_a)
       .def_prop_ro("records", [](const BoundReader& self) { return self.reader.records(); })
       .def(
           "locate", [](const BoundReader& self, std::int64_t record) {

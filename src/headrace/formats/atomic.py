@@ -1,0 +1,60 @@
+"""Writes files so that whoever opens them finds the old content or the new one, never a part."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+
+def write_atomic(path: str | os.PathLike[str], parts: Iterable[Any]) -> None:
+    """Writes a file beside its place, then moves it there.
+
+    When anything fails (disk full, folder read-only, interrupted) the old file stays as it was and nothing is left
+    beside it. Several processes may write the same file at once; the last one wins.
+
+    Args:
+        path: The file; a symbolic link is followed, not replaced.
+        parts: Its content as bytes or contiguous arrays, one after the other.
+
+    Raises:
+        OSError: If the file can't be written.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from headrace.formats.atomic import write_atomic
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     target = pathlib.Path(folder, "words")
+        ...     write_atomic(target, [b"to ", b"the mill"])
+        ...     target.read_bytes(), len(list(target.parent.iterdir()))
+        (b'to the mill', 1)
+    """
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    # Not a file of the tempfile module: those can be read by their owner alone.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: str) -> None:
+    # Makes the move itself last over a power failure, where the file system can; the content is safe already.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,149 @@
+"""Finds and opens the files of a source: a path, a list, a pattern; plain or gzip."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import gzip
+import os
+import stat
+import tempfile
+import zlib
+from collections.abc import Sequence
+from typing import IO, TypeAlias
+
+import numpy as np
+
+from headrace import _native
+from headrace.errors import DataError
+
+AnyPath: TypeAlias = str | os.PathLike[str]
+Paths: TypeAlias = AnyPath | Sequence[AnyPath]
+
+SIDECAR_SUFFIX = ".hrindex"
+GZIP_IN_MEMORY = 64 << 20
+"""Unpacked bytes of one gzip file that are kept in memory; more go to a temporary file that is mapped."""
+
+_CHUNK = 1 << 20
+
+
+def find_files(files: Paths) -> list[str]:
+    """Resolves paths and glob patterns to files that are there.
+
+    Args:
+        files: A path, a glob pattern (`**` goes through folders), or a sequence of those. A path that exists is taken
+            as it is, even with `*` or `[` in its name. A pattern gives its files in sorted order; folders and index
+            sidecars that match are passed over.
+
+    Returns:
+        At least one path, in the order given.
+
+    Raises:
+        FileNotFoundError: If a path isn't there, or a pattern matches no file.
+        IsADirectoryError: If a path is a directory.
+        DataError: If the sequence is empty, or a path is neither file nor directory (a pipe, a device).
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from headrace.formats.files import find_files
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("b.txt", "a.txt"):
+        ...         _ = pathlib.Path(folder, name).write_text("")
+        ...     [pathlib.Path(found).name for found in find_files(folder + "/*.txt")]
+        ['a.txt', 'b.txt']
+    """
+    if isinstance(files, (str, os.PathLike)):
+        return _resolve(files)
+    found = [path for entry in files for path in _resolve(entry)]
+    if not found:
+        raise DataError("expected at least one file, got an empty list of files")
+    return found
+
+
+def _resolve(entry: AnyPath) -> list[str]:
+    path = os.fspath(entry)
+    if not isinstance(path, str):
+        raise TypeError(f"paths are str or pathlib.Path, got {entry!r}")
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        if glob.has_magic(path):
+            return _match(path)
+        raise FileNotFoundError(errno.ENOENT, "expected a file, found nothing; check the path", path) from None
+    if stat.S_ISDIR(mode):
+        message = "expected a file, found a directory; name a file in it, or a pattern like 'folder/*.txt'"
+        raise IsADirectoryError(errno.EISDIR, message, path)
+    if not stat.S_ISREG(mode):
+        raise DataError(f"{path}: expected a regular file, found a pipe or device, which can't be read at any place")
+    return [path]
+
+
+def _match(pattern: str) -> list[str]:
+    matches = sorted(p for p in glob.glob(pattern, recursive=True) if not p.endswith(SIDECAR_SUFFIX))
+    found = [path for path in matches if os.path.isfile(path)]
+    if not found:
+        what = "only folders" if matches else "nothing"
+        raise FileNotFoundError(errno.ENOENT, f"the pattern matches {what}; check the folder and the pattern", pattern)
+    return found
+
+
+def is_gzip(path: AnyPath) -> bool:
+    """Whether a file is unpacked when opened: it is when its name ends in `.gz`."""
+    return os.fspath(path).endswith(".gz")
+
+
+def open_bytes(path: str) -> _native.FileBytes:
+    """Opens a file for reading at any place.
+
+    Plain files are mapped. Gzip files are unpacked first: into memory, or beyond 64 MiB into a temporary file without
+    a name, which goes when it is closed.
+
+    Raises:
+        OSError: If the file can't be opened, or the temporary one not be written.
+        DataError: If it isn't whole and valid gzip.
+    """
+    try:
+        return _open_gzip(path) if is_gzip(path) else _native.FileBytes.open(path)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            error.add_note("headrace: each file of a source stays open; raise the limit with `ulimit -n`")
+        elif error.errno in (errno.ENOSPC, errno.EFBIG):
+            error.add_note(
+                f"headrace: in unpacking {path} into {tempfile.gettempdir()}; set TMPDIR to a folder with more room, "
+                "or unpack the file yourself"
+            )
+        raise
+
+
+def _open_gzip(path: str) -> _native.FileBytes:
+    if os.stat(path).st_size == 0:
+        raise DataError(f"{path} is empty, expected gzip data; unpacked empty files are no gzip files")
+    kept = bytearray()
+    spill: IO[bytes] | None = None
+    try:
+        with gzip.open(path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                if spill is None and len(kept) + len(chunk) > GZIP_IN_MEMORY:
+                    spill = tempfile.TemporaryFile(prefix="headrace-")
+                    spill.write(kept)
+                    kept = bytearray()
+                if spill is None:
+                    kept += chunk
+                else:
+                    spill.write(chunk)
+        if spill is None:
+            return _native.FileBytes.from_memory(np.frombuffer(kept, np.uint8), path)
+        spill.flush()
+        return _native.FileBytes.from_descriptor(spill.fileno(), path)
+    except EOFError:
+        raise DataError(
+            f"{path} ends in the middle of its gzip data: it was cut short; copy or download it again"
+        ) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            f"{path} is not valid gzip ({error}); test it with `gzip -t`, and copy or download it again, or rename it "
+            "if it was never packed"
+        ) from None
+    finally:
+        if spill is not None:
+            spill.close()

@@ -1,0 +1,262 @@
+"""Records from text files: one line each, read in any order."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+from headrace.batch.columns import Ragged, Strings
+from headrace.errors import DataChangedError, DataError
+from headrace.formats import sidecar
+from headrace.formats.files import Paths, find_files, is_gzip, open_bytes
+from headrace.formats.source import Fingerprint, Source
+from headrace.vocab import Vocab
+
+IndexMode: TypeAlias = Literal["auto", "memory", "rebuild"]
+_State: TypeAlias = tuple[int, int]  # size and mtime of a file
+
+
+@dataclass(frozen=True, slots=True)
+class _TextFile:
+    path: str
+    bytes: _native.FileBytes
+    starts: NDArray[np.uint64]
+    tokens: NDArray[np.uint32]
+    sidecar: sidecar.Sidecar | None
+    state: _State
+
+
+class TextSource(Source):
+    r"""The lines of text files, in the order of the files.
+
+    A line ends with LF or CRLF, which are not part of it, or with the end of the file. Every other byte is: NUL, bytes
+    that aren't UTF-8, a CR elsewhere. A file that ends in LF has no empty line after it; an empty file has no lines.
+
+    The index (where lines start, how many tokens they have) is kept beside each plain file as a sidecar; gzip files
+    are unpacked and indexed each time they are opened. Files may not be written to while they are in use: every read
+    first looks whether they have been, and refuses if so.
+
+    Args:
+        files: A path, a glob pattern, or a list of those.
+        index: `"auto"` uses a valid sidecar and writes one where there is none; `"memory"` neither reads nor writes
+            sidecars; `"rebuild"` makes and writes them anew.
+        separators: The ASCII characters that separate tokens; by default blank, tab, CR, VT and FF, as `bytes.split`
+            does. Runs of separators count as one.
+        check_utf8: Refuse files that aren't valid UTF-8. It takes a pass over the files.
+
+    Raises:
+        OSError: If a file can't be found or opened.
+        DataError: If a file is damaged gzip, or isn't UTF-8 with `check_utf8`.
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> from headrace.formats.text import TextSource
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "poem.txt")
+        >>> _ = path.write_bytes(b"In einem kuehlen Grunde\r\nda geht ein Muehlenrad\r\n")
+        >>> source = TextSource(path)
+        >>> source.num_records, source.lengths()[""].tolist()
+        (2, [4, 4])
+        >>> source.read(np.array([1])).tolist()
+        ['da geht ein Muehlenrad']
+        >>> folder.cleanup()
+    """
+
+    kind = "text"
+
+    def __init__(
+        self,
+        files: Paths,
+        *,
+        index: IndexMode = "auto",
+        separators: str | None = None,
+        check_utf8: bool = False,
+    ) -> None:
+        if index not in get_args(IndexMode):
+            raise ValueError(f"index is one of {', '.join(map(repr, get_args(IndexMode)))}, got {index!r}")
+        self._separators = separators
+        self._index = index
+        self._open([_open_file(path, index, separators) for path in find_files(files)])
+        if check_utf8:
+            for number, file in enumerate(self._files):
+                self._check_utf8(number, file)
+
+    def _open(self, files: list[_TextFile]) -> None:
+        self._files = files
+        self._lengths: NDArray[np.uint32] | None = None
+        self._reader: _native.TextReader | None = _native.TextReader(
+            [file.bytes for file in files],
+            [file.starts for file in files],
+            [file.sidecar.file if file.sidecar else None for file in files],
+        )
+        self._num_records: int = self._reader.records
+
+    @property
+    def num_records(self) -> int:
+        """Lines of all files."""
+        return self._num_records
+
+    @property
+    def paths(self) -> list[str]:
+        """The files, in the order of their records."""
+        return [file.path for file in self._files]
+
+    def read(self, records: NDArray[np.int64]) -> Strings:
+        """Reads lines as texts.
+
+        Raises:
+            IndexError: If a record isn't there.
+            DataChangedError: If a file is not what it was when it was opened.
+            DataError: If the index doesn't fit the file.
+        """
+        return Strings(*self._opened().read(_as_records(records)))
+
+    def encode(
+        self,
+        records: NDArray[np.int64],
+        vocab: Vocab,
+        *,
+        max_length: int | None = None,
+        bos: int | None = None,
+        eos: int | None = None,
+    ) -> Ragged:
+        """Reads lines, splits them into tokens and looks these up, in one native pass.
+
+        Args:
+            records: Record numbers, shape `(n,)`.
+            vocab: Gives the ids (int32); tokens that it doesn't have get its unknown id.
+            max_length: Tokens kept of a line, not counting `bos` and `eos`.
+            bos: Id put before each line's ids.
+            eos: Id put after them.
+
+        Raises:
+            As `read`.
+        """
+        found = self._opened().encode(
+            _as_records(records), vocab.native, vocab.unk_id, max_length, bos, eos, self._separators
+        )
+        return Ragged(*found)
+
+    def lengths(self) -> dict[str, NDArray[np.uint32]]:
+        """Tokens of each line.
+
+        Raises:
+            DataError: If a sidecar is damaged.
+        """
+        if self._lengths is None:
+            for file in self._files:
+                if file.sidecar:
+                    file.sidecar.check("tokens")
+            tables = [file.tokens for file in self._files]
+            self._lengths = tables[0] if len(tables) == 1 else np.concatenate(tables)
+        return {"": self._lengths}
+
+    def column_names(self) -> list[str]:
+        """One column, without a name."""
+        return [""]
+
+    def fingerprint(self) -> Fingerprint:
+        """Lines, bytes and a sample of the content, of all files together; the same for plain and gzip files."""
+        samples = np.array([file.bytes.sample() for file in self._files], np.uint64)
+        size = sum(file.bytes.size for file in self._files)
+        return {"records": self.num_records, "bytes": size, "sample": f"{_native.hash64(samples.view(np.uint8)):016x}"}
+
+    def where(self, record: int) -> str:
+        """File and line, counted from 1."""
+        file, line = self._opened().locate(record)
+        return f"{self._files[file].path}, line {line + 1}"
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._reader = None
+        self._files = []
+        self._lengths = None
+
+    def _opened(self) -> _native.TextReader:
+        if self._reader is None:
+            raise ValueError("this text source is closed; make a new one to read on")
+        return self._reader
+
+    def _check_utf8(self, number: int, file: _TextFile) -> None:
+        fault = file.bytes.find_invalid_utf8()
+        if fault is None:
+            return
+        line = int(np.searchsorted(file.starts, fault, side="right")) - 1
+        column = int(fault) - int(file.starts[line])
+        raise DataError(
+            f"{file.path}, line {line + 1}, byte {column + 1}: expected UTF-8, found the byte "
+            f"0x{file.bytes.array()[fault]:02x}; convert the file (`iconv -f latin1 -t utf-8`), or pass "
+            "check_utf8=False to take bytes as they are"
+        )
+
+    # Workers in other processes open the files themselves, and make sure that they are the same.
+    def __getstate__(self) -> dict[str, Any]:
+        self._opened()
+        return {
+            "files": [(os.path.abspath(file.path), file.path, file.state) for file in self._files],
+            "index": "memory" if self._index == "memory" else "auto",
+            "separators": self._separators,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._index, self._separators = state["index"], state["separators"]
+        files = []
+        for absolute, shown, expected in state["files"]:
+            path = shown if os.path.abspath(shown) == absolute else absolute
+            found = _state_of(path)
+            if found != expected:
+                raise DataChangedError(
+                    f"{path} changed since the source was sent here: expected {expected[0]} bytes modified at "
+                    f"{expected[1]} ns, found {found[0]} bytes modified at {found[1]} ns; leave files alone while they "
+                    "are read"
+                )
+            files.append(_open_file(path, self._index, self._separators))
+        self._open(files)
+
+
+def _as_records(records: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.ascontiguousarray(records, np.int64)
+
+
+def _state_of(path: str) -> _State:
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
+
+
+def _open_file(path: str, index: IndexMode, separators: str | None) -> _TextFile:
+    state = _state_of(path)
+    content = open_bytes(path)
+    if index == "memory" or is_gzip(path):
+        return _TextFile(path, content, *content.index_lines(separators), None, state)
+    about = {
+        "format": "text lines",
+        "size": content.size,
+        "mtime_ns": content.mtime_ns,
+        "sample": f"{content.sample():016x}",
+        "separators": separators,
+    }
+    beside = sidecar.sidecar_path(path)
+    if index == "auto" and (found := sidecar.load(beside, about)) is not None:
+        starts, tokens = found.arrays.get("starts"), found.arrays.get("tokens")
+        if _fits(starts, tokens):
+            return _TextFile(path, content, starts, tokens, found, state)
+    starts, tokens = content.index_lines(separators)
+    sidecar.store(beside, about, {"starts": starts, "tokens": tokens})
+    return _TextFile(path, content, starts, tokens, None, state)
+
+
+def _fits(starts: NDArray[Any] | None, tokens: NDArray[Any] | None) -> bool:
+    return (
+        starts is not None
+        and tokens is not None
+        and starts.dtype == np.uint64
+        and tokens.dtype == np.uint32
+        and len(starts) == len(tokens) + 1
+    )
