@@ -68,14 +68,12 @@ class Grouping {
 };
 
 void check_at_least_one(const char* what, std::int64_t value) {
-  if (value < 1)
-    throw std::invalid_argument(std::string(what) + " must be at least 1, got " + std::to_string(value));
+  if (value < 1) throw std::invalid_argument(std::string(what) + " must be at least 1, got " + std::to_string(value));
 }
 
 }  // namespace
 
-Buffer<std::int32_t> find_buckets(std::span<const std::int32_t> lengths,
-                                  std::span<const std::int64_t> boundaries) {
+Buffer<std::int32_t> find_buckets(std::span<const std::int32_t> lengths, std::span<const std::int64_t> boundaries) {
   // Most lengths are short. Where there are many records, those are looked up, and only the longer ones
   // searched for.
   constexpr std::size_t kTable = 4096;
@@ -94,8 +92,8 @@ Buffer<std::int32_t> find_buckets(std::span<const std::int32_t> lengths,
   return buckets;
 }
 
-BatchLayout group_by_count(std::span<const std::int32_t> buckets, std::int32_t num_buckets,
-                           std::int64_t batch_size, bool drop_remainder) {
+BatchLayout group_by_count(std::span<const std::int32_t> buckets, std::int32_t num_buckets, std::int64_t batch_size,
+                           bool drop_remainder) {
   check_at_least_one("batch_size", batch_size);
   Grouping grouping(buckets.size(), num_buckets);
   for (std::size_t record = 0; record < buckets.size(); ++record) {
@@ -110,15 +108,14 @@ BatchLayout group_by_tokens(std::span<const std::int32_t> buckets, std::span<con
                             std::int32_t num_buckets, std::int64_t max_tokens, bool drop_remainder) {
   check_at_least_one("max_tokens", max_tokens);
   if (lengths.size() != buckets.size())
-    throw std::invalid_argument("expected as many lengths as buckets, got " + std::to_string(lengths.size()) +
-                                " and " + std::to_string(buckets.size()));
+    throw std::invalid_argument("expected as many lengths as buckets, got " + std::to_string(lengths.size()) + " and " +
+                                std::to_string(buckets.size()));
   Grouping grouping(buckets.size(), num_buckets);
   for (std::size_t record = 0; record < buckets.size(); ++record) {
     Bucket& bucket = grouping.at(buckets, record);
     const std::int64_t length = std::max<std::int64_t>(lengths[record], 1);
     // Compared by division, since a product could overflow.
-    if (bucket.count > 0 && bucket.count + 1 > max_tokens / std::max(bucket.longest, length))
-      grouping.emit(bucket);
+    if (bucket.count > 0 && bucket.count + 1 > max_tokens / std::max(bucket.longest, length)) grouping.emit(bucket);
     grouping.add(bucket, record);
     bucket.longest = std::max(bucket.longest, length);
     if (bucket.count + 1 > max_tokens / bucket.longest) grouping.emit(bucket);

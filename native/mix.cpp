@@ -42,25 +42,31 @@ class Cell {
     size_ = std::min(cell_, n_ - begin_);
     epoch_ = epoch;
     const std::size_t size = index(size_);
+    plan_.resize(size);
     choice_.resize(size);
     record_.resize(size);
     place_.resize(size);
     identity_.resize(size);
     for (std::size_t i = 0; i < size; ++i) identity_[i] = static_cast<std::int64_t>(i);
-    const Permutation permutation(
-        {seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(number)},
-        static_cast<std::uint64_t>(size_));
+    const Permutation permutation({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(number)},
+                                  static_cast<std::uint64_t>(size_));
     permutation.apply(identity_, 0, place_);
-    // From the last place to the first, so that next_ ends up with each plan's first record in the cell.
-    const auto length = static_cast<std::int64_t>(pattern_.choice.size());
-    for (std::size_t i = size; i-- > 0;) {
-      const std::int64_t place = begin_ + static_cast<std::int64_t>(i);
-      const std::size_t x = index(place % length);
-      next_[index(pattern_.choice[x])] =
-          place / length * pattern_.counts[index(pattern_.choice[x])] + pattern_.rank[x];
-    }
+    // What the pattern says for each place, without a division a place.
+    const std::size_t length = pattern_.choice.size();
+    std::size_t x = index(begin_) % length;
+    std::int64_t turn = begin_ / static_cast<std::int64_t>(length);
     for (std::size_t i = 0; i < size; ++i) {
-      const std::int32_t plan = pattern_.choice[index((begin_ + place_[i]) % length)];
+      plan_[i] = pattern_.choice[x];
+      record_[i] = turn * pattern_.counts[index(plan_[i])] + pattern_.rank[x];
+      if (++x == length) {
+        x = 0;
+        ++turn;
+      }
+    }
+    // From the last place to the first, so that next_ ends up with each plan's first record in the cell.
+    for (std::size_t i = size; i-- > 0;) next_[index(plan_[i])] = record_[i];
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::int32_t plan = plan_[index(place_[i])];
       choice_[i] = plan;
       record_[i] = next_[index(plan)]++;
     }
@@ -80,23 +86,23 @@ class Cell {
   std::vector<std::int64_t> next_;
   std::vector<std::int64_t> identity_;
   std::vector<std::int64_t> place_;
-  std::vector<std::int32_t> choice_;
+  std::vector<std::int32_t> plan_;    // by place in the pattern
+  std::vector<std::int32_t> choice_;  // by position
   std::vector<std::int64_t> record_;
 };
 
 }  // namespace
 
-void mix_locate(const MixPattern& pattern, std::uint64_t seed, std::span<const std::int64_t> epochs,
-                std::int64_t cell, std::int64_t n, std::span<const std::int64_t> positions,
-                std::span<std::int32_t> choice, std::span<std::int64_t> record) {
+void mix_locate(const MixPattern& pattern, std::uint64_t seed, std::span<const std::int64_t> epochs, std::int64_t cell,
+                std::int64_t n, std::span<const std::int64_t> positions, std::span<std::int32_t> choice,
+                std::span<std::int64_t> record) {
   check(pattern, cell);
   const auto length = static_cast<std::int64_t>(pattern.choice.size());
   Cell current(pattern, seed, cell, n);
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const std::int64_t position = positions[i];
     if (position < 0 || position >= n)
-      throw std::out_of_range("position " + std::to_string(position) + " is outside [0, " +
-                              std::to_string(n) + ")");
+      throw std::out_of_range("position " + std::to_string(position) + " is outside [0, " + std::to_string(n) + ")");
     if (cell == 1) {
       const std::size_t x = index(position % length);
       choice[i] = pattern.choice[x];

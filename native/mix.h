@@ -19,8 +19,8 @@ struct MixPattern {
 // plan's records come in the plan's own order. Writes the plan and the record number for each position, in
 // epoch epochs[i] (or epochs[0] if there is only one). Throws std::out_of_range for a position outside [0,
 // n), std::invalid_argument for a pattern that contradicts itself or a cell outside [1, 4096].
-void mix_locate(const MixPattern& pattern, std::uint64_t seed, std::span<const std::int64_t> epochs,
-                std::int64_t cell, std::int64_t n, std::span<const std::int64_t> positions,
-                std::span<std::int32_t> choice, std::span<std::int64_t> record);
+void mix_locate(const MixPattern& pattern, std::uint64_t seed, std::span<const std::int64_t> epochs, std::int64_t cell,
+                std::int64_t n, std::span<const std::int64_t> positions, std::span<std::int32_t> choice,
+                std::span<std::int64_t> record);
 
 }  // namespace headrace

@@ -17,13 +17,11 @@
 namespace headrace {
 namespace {
 
-constexpr std::uint64_t kGolden =
-    0x9e3779b97f4a7c15;                        // splitmix64's increment: 2^64 divided by the golden ratio
-constexpr std::uint32_t kSpread = 0x9e3779b1;  // a prime near 2^32 divided by the golden ratio
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;    // splitmix64's increment: 2^64 divided by the golden ratio
+constexpr std::uint32_t kSpread = 0x9e3779b1;            // a prime near 2^32 divided by the golden ratio
 constexpr std::uint64_t kVersion1 = 0x6864726365703031;  // "hdrcep01" in ASCII
 constexpr int kMinBits = 8;
-constexpr std::size_t kBlock =
-    256;  // positions that are worked on together; their halves stay in the L1 cache
+constexpr std::size_t kBlock = 256;  // positions that are worked on together; their halves stay in the L1 cache
 
 // The finaliser of splitmix64: a bijection in which every bit of the input reaches every bit of the result.
 std::uint64_t mix(std::uint64_t z) {
@@ -34,8 +32,8 @@ std::uint64_t mix(std::uint64_t z) {
 
 // Plain loops over 32-bit lanes, which compilers turn into vector instructions. Always inlined, so that they
 // are compiled again for each instruction set below.
-HEADRACE_INLINE void change(std::uint32_t* half, const std::uint32_t* other, std::size_t count,
-                            PermutationRound round, int bits) {
+HEADRACE_INLINE void change(std::uint32_t* half, const std::uint32_t* other, std::size_t count, PermutationRound round,
+                            int bits) {
   // half ^= F(other), with F a keyed function to `bits` bits
   for (std::size_t i = 0; i < count; ++i) {
     std::uint32_t t = (other[i] + round.add) * round.multiply;
@@ -44,9 +42,8 @@ HEADRACE_INLINE void change(std::uint32_t* half, const std::uint32_t* other, std
   }
 }
 
-HEADRACE_INLINE void encrypt_block(std::uint64_t* x, std::size_t count, std::uint64_t offset,
-                                   std::uint64_t mask, int high_bits, int low_bits,
-                                   std::span<const PermutationRound> rounds) {
+HEADRACE_INLINE void encrypt_block(std::uint64_t* x, std::size_t count, std::uint64_t offset, std::uint64_t mask,
+                                   int high_bits, int low_bits, std::span<const PermutationRound> rounds) {
   std::array<std::uint32_t, kBlock> high;
   std::array<std::uint32_t, kBlock> low;
   const auto low_mask = static_cast<std::uint32_t>(mask >> high_bits);
@@ -64,9 +61,8 @@ HEADRACE_INLINE void encrypt_block(std::uint64_t* x, std::size_t count, std::uin
 }
 
 #ifdef HEADRACE_X86_DISPATCH
-[[gnu::target("avx2")]] void encrypt_avx2(std::uint64_t* x, std::size_t count, std::uint64_t offset,
-                                          std::uint64_t mask, int high_bits, int low_bits,
-                                          std::span<const PermutationRound> rounds) {
+[[gnu::target("avx2")]] void encrypt_avx2(std::uint64_t* x, std::size_t count, std::uint64_t offset, std::uint64_t mask,
+                                          int high_bits, int low_bits, std::span<const PermutationRound> rounds) {
   encrypt_block(x, count, offset, mask, high_bits, low_bits, rounds);
 }
 #endif
@@ -76,8 +72,7 @@ HEADRACE_INLINE void encrypt_block(std::uint64_t* x, std::size_t count, std::uin
 std::uint64_t absorb(std::uint64_t hash, std::uint64_t word) { return mix((hash ^ word) + kGolden); }
 
 Permutation::Permutation(const PermutationKey& key, std::uint64_t n) : n_(n) {
-  if (n > kMaxSize)
-    throw std::length_error("a permutation has at most 2^48 positions, got " + std::to_string(n));
+  if (n > kMaxSize) throw std::length_error("a permutation has at most 2^48 positions, got " + std::to_string(n));
   // At least 2^8, because a network over fewer bits has too few different functions to look random.
   const int bits = std::max(kMinBits, n < 2 ? 0 : static_cast<int>(std::bit_width(n - 1)));
   low_bits_ = bits / 2;
@@ -116,8 +111,7 @@ std::uint64_t Permutation::operator()(std::uint64_t position) const {
   return position;
 }
 
-void Permutation::apply(std::span<const std::int64_t> positions, std::int64_t base,
-                        std::span<std::int64_t> out) const {
+void Permutation::apply(std::span<const std::int64_t> positions, std::int64_t base, std::span<std::int64_t> out) const {
   std::array<std::uint64_t, kBlock> value;
   std::array<std::uint32_t, kBlock> slot;
   for (std::size_t start = 0; start < positions.size(); start += kBlock) {
@@ -148,12 +142,11 @@ void Permutation::apply(std::span<const std::int64_t> positions, std::int64_t ba
 void check_positions(std::span<const std::int64_t> positions, std::uint64_t n) {
   for (const std::int64_t position : positions)
     if (static_cast<std::uint64_t>(position) >= n)  // negative ones become huge
-      throw std::out_of_range("position " + std::to_string(position) + " is outside [0, " +
-                              std::to_string(n) + ")");
+      throw std::out_of_range("position " + std::to_string(position) + " is outside [0, " + std::to_string(n) + ")");
 }
 
-void permute_windows(std::uint64_t seed, std::span<const std::int64_t> epochs, std::uint64_t window,
-                     std::uint64_t n, std::span<const std::int64_t> positions, std::span<std::int64_t> out) {
+void permute_windows(std::uint64_t seed, std::span<const std::int64_t> epochs, std::uint64_t window, std::uint64_t n,
+                     std::span<const std::int64_t> positions, std::span<std::int64_t> out) {
   if (window == 0 || window > Permutation::kMaxSize)
     throw std::length_error("a window has between 1 and 2^48 positions, got " + std::to_string(window));
   const bool one_epoch = epochs.size() == 1;

@@ -64,7 +64,7 @@ void check_positions(std::span<const std::int64_t> positions, std::uint64_t n);
 // own number as stream. out[i] is the value at positions[i] in epoch epochs[i], or epochs[0] if there is only
 // one. Throws std::out_of_range for a position outside [0, n), std::length_error for a window that is 0 or
 // too large.
-void permute_windows(std::uint64_t seed, std::span<const std::int64_t> epochs, std::uint64_t window,
-                     std::uint64_t n, std::span<const std::int64_t> positions, std::span<std::int64_t> out);
+void permute_windows(std::uint64_t seed, std::span<const std::int64_t> epochs, std::uint64_t window, std::uint64_t n,
+                     std::span<const std::int64_t> positions, std::span<std::int64_t> out);
 
 }  // namespace headrace

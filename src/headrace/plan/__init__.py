@@ -11,7 +11,7 @@ from headrace.plan.base import Plan
 from headrace.plan.batches import BatchPlan, FixedBatches, Window
 from headrace.plan.bucket import BucketBatches
 from headrace.plan.mix import Mix
-from headrace.plan.order import Concat, Leaf, Repeat, Shard, Slice, Without, Zip
+from headrace.plan.order import Concat, Leaf, Repeat, Shard, Slice, Widen, Without, Zip
 from headrace.plan.permutation import Shuffle, WindowShuffle, seed_key
 from headrace.plan.rng import record_rng
 from headrace.plan.rows import LEAF_SHIFT, Rows

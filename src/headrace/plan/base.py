@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +71,8 @@ class Plan(ABC):
 def next_pass(epochs: Epochs, count: int | None, turns: NDArray[np.int64]) -> NDArray[np.int64]:
     """The epochs of the records that a plan repeats.
 
-    Repetition `turn` of `count` in epoch `e` is epoch `e * count + turn` of what is repeated, so that no two passes have
-    the same order and draws. If it is repeated without end, it is `e * 2**32 + turn`.
+    Repetition `turn` of `count` in epoch `e` is epoch `e * count + turn` of what is repeated, so that no two passes
+    have the same order and draws. If it is repeated without end, it is `e * 2**32 + turn`.
     """
     passes: NDArray[np.int64] = turns + (epochs * (1 << 32 if count is None else count) & _PASS_MASK)
     return passes & _PASS_MASK
@@ -109,7 +110,7 @@ def locate_chosen(
     cuts = [0, *(np.flatnonzero(np.diff(grouped)) + 1).tolist(), len(order)]
     ids = np.empty((plans[first].slots, len(positions)), np.int64)
     passes = np.empty(len(positions), np.int64)
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, stop in pairwise(cuts):
         where = order[start:stop]
         rows = plans[int(grouped[start])]._locate(epochs_at(epochs, where), positions[where])
         ids[:, where] = rows.ids

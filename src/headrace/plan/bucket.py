@@ -27,8 +27,8 @@ class BucketBatches(BatchPlan):
     """Batches that each come from one bucket of lengths.
 
     The plan's records are taken in order, window by window, and each joins the bucket of its length. Bucket `i` holds
-    `boundaries[i - 1] <= length < boundaries[i]`. A bucket comes out as a batch as soon as it is full; at the end of the
-    window the rest comes out by ascending bucket. Nothing is carried over to the next window.
+    `boundaries[i - 1] <= length < boundaries[i]`. A bucket comes out as a batch as soon as it is full; at the end of
+    the window the rest comes out by ascending bucket. Nothing is carried over to the next window.
 
     A bucket is full with `batch_size` records. Or, with `max_tokens`, it comes out before a record that would make
     `records * longest length` exceed it, and when no further record could be added; a longer record is a batch by
@@ -36,8 +36,8 @@ class BucketBatches(BatchPlan):
 
     Args:
         plan: Where the records come from.
-        lengths: Gives the lengths of records: takes `Rows`, returns integers of shape `(len(rows),)`. It must always give
-            the same for the same record, and be picklable if the plan is to be.
+        lengths: Gives the lengths of records: takes `Rows`, returns integers of shape `(len(rows),)`. It must
+            always give the same for the same record, and be picklable if the plan is to be.
         batch_size: Records a batch. Either this or `max_tokens`.
         max_tokens: Tokens a batch may have after padding.
         boundaries: Lengths at which a new bucket begins, ascending. None at all makes a single bucket.
@@ -74,7 +74,7 @@ class BucketBatches(BatchPlan):
         self.lengths = lengths
         self.batch_size = None if batch_size is None else whole_number("bucket", "batch_size", batch_size, 1)
         self.max_tokens = None if max_tokens is None else whole_number("bucket", "max_tokens", max_tokens, 1)
-        self.boundaries = tuple(whole_number("bucket", "boundaries", edge, 1) for edge in boundaries)
+        self.boundaries = tuple(whole_number("bucket", "boundaries", edge, 0) for edge in boundaries)
         for low, high in pairwise(self.boundaries):
             if low >= high:
                 raise PlanError(f"bucket needs ascending boundaries, got {low} before {high}")
@@ -141,9 +141,7 @@ class BucketBatches(BatchPlan):
                 f"got {lengths.dtype} of shape {lengths.shape}"
             )
         if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= _MAX_INT32:
-            raise PlanError(
-                f"bucket needs lengths in [0, 2^31), got lengths from {lengths.min()} to {lengths.max()}"
-            )
+            raise PlanError(f"bucket needs lengths in [0, 2^31), got lengths from {lengths.min()} to {lengths.max()}")
         return np.ascontiguousarray(lengths, np.int32)
 
     def describe(self) -> str:

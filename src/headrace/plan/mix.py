@@ -40,8 +40,8 @@ class Mix(Plan):
         plans: What to mix.
         weights: A positive number for each plan; only their proportions count.
         seed: Of the choices; None follows the evenly spread pattern as it is.
-        stop: `"first"` ends an epoch when the next record would be one of a plan that has no more. `"all"` goes on until
-            each plan has come to its end once, while shorter ones start again, in a new order if they are shuffled.
+        stop: `"first"` ends an epoch when the next record would be one of a plan that has no more. `"all"` goes on
+            until each plan has come to its end once, while shorter ones start again, in a new order if shuffled.
 
     Raises:
         PlanError: If weights and plans don't fit together, or a plan that would have to start again is empty.

@@ -27,7 +27,7 @@ class Leaf(Plan):
         self.length = None if n is None else whole_number("leaf", "records", n, 0)
         self.slots = 1
         if self.leaf >= 1 << 15:
-            raise PlanError(f"a plan has at most {1 << 15} sources, got number {leaf}; read several files as one source")
+            raise PlanError(f"a plan has at most {1 << 15} sources, got number {leaf}; read files as one source")
         if self.length is not None and self.length > 1 << LEAF_SHIFT:
             raise PlanError(f"a source has at most 2^{LEAF_SHIFT} records, got {self.length}")
 
@@ -250,3 +250,31 @@ class Without(Plan):
     def describe(self) -> str:
         """The number of dropped positions and a checksum of them."""
         return f"without({len(self._kept_before)} records, crc32={self._checksum:08x})"
+
+
+class Widen(Plan):
+    """A plan whose records have more ids than they need, to stand beside records of zips.
+
+    Args:
+        plan: Where the records come from.
+        slots: Ids a record shall have. Those beyond the plan's own repeat the first, and nobody reads by them.
+
+    Raises:
+        PlanError: If the plan's records have more ids already.
+    """
+
+    def __init__(self, plan: Plan, slots: int) -> None:
+        if slots < plan.slots:
+            raise PlanError(f"widen needs at least the plan's {plan.slots} slots, got {slots}")
+        self.plan = plan
+        self.slots = slots
+        self.length = plan.length
+
+    def _locate(self, epochs: Epochs, positions: NDArray[np.int64]) -> Rows:
+        rows = self.plan._locate(epochs, positions)
+        extra = np.broadcast_to(rows.ids[0], (self.slots - self.plan.slots, len(rows)))
+        return Rows(np.concatenate([rows.ids, extra]), rows.passes)
+
+    def describe(self) -> str:
+        """The number of slots."""
+        return f"widen({self.slots})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +63,7 @@ class Shuffle(Plan):
         >>> from headrace.plan import Leaf, Shuffle
         >>> order = Shuffle(Leaf(0, 8), seed=7)
         >>> order.locate(0, np.arange(8)).ids.tolist(), order.locate(1, np.arange(8)).ids.tolist()
-        ([[0, 0, 0, 0, 0, 0, 0, 0]], [[0, 0, 0, 0, 0, 0, 0, 0]])
+        ([[0, 7, 2, 5, 4, 1, 6, 3]], [[4, 3, 5, 0, 7, 6, 2, 1]])
     """
 
     def __init__(self, plan: Plan, seed: int) -> None:
@@ -120,7 +119,7 @@ class WindowShuffle(Plan):
         return f"shuffle(seed={self.seed}, window={self.window})"
 
 
-def _permute(key: int, epochs: Epochs, window: int, n: int, positions: NDArray[np.int64]) -> NDArray[Any]:
+def _permute(key: int, epochs: Epochs, window: int, n: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
     if isinstance(epochs, int) and window == n:
         return _native.permute(key, epochs, 0, n, positions)
     return _native.permute_windows(key, epochs, max(window, 1), n, positions)

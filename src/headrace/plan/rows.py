@@ -33,7 +33,7 @@ class Rows:
 
     def __len__(self) -> int:
         """The number of records."""
-        return self.passes.shape[0]
+        return len(self.passes)
 
     def take(self, index: slice | NDArray[np.integer]) -> Rows:
         """The records that a slice or an array of places selects. A slice gives views."""
