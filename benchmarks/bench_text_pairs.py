@@ -49,7 +49,7 @@ def _batches(folder: pathlib.Path) -> hr.Batches:
     vocab = {side: hr.Vocab.from_file(folder / f"vocab.{side}") for side in ("src", "tgt")}
     pairs = hr.zip(**{side: hr.read_text(folder / f"train.{side}") for side in ("src", "tgt")})
     data = pairs.shuffle(seed=1).tokens(vocab, bos={"tgt": "<s>"}, eos={"tgt": "</s>"})
-    return data.bucket(batch_size=BATCH, width=3).pad(value=2)
+    return data.bucket(batch_size=BATCH, width=2).pad(value=2)
 
 
 def _headrace(workers: int) -> Callable[[pathlib.Path], dict[str, float]]:

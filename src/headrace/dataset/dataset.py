@@ -36,7 +36,7 @@ class Dataset:
         >>> import headrace as hr
         >>> data = hr.from_dataset(range(10)).shuffle(seed=7).map(lambda n: n * n).batch(4)
         >>> [batch.tolist() for batch in hr.Loader(data)]
-        [[16, 49, 4, 25], [0, 9, 36, 64], [1, 81]]
+        [[49, 36, 81, 0], [16, 9, 1, 25], [4, 64]]
     """
 
     def __init__(self, node: Node) -> None:
@@ -64,7 +64,7 @@ class Dataset:
         Example:
             >>> import headrace as hr
             >>> list(hr.from_dataset(range(6)).shuffle(seed=1))
-            [3, 1, 0, 4, 5, 2]
+            [3, 2, 4, 0, 5, 1]
         """
         if window is not None and window < 1:
             raise PlanError(f"shuffle: window is at least 1 record, got {window}")

@@ -15,7 +15,6 @@ from headrace.plan.order import Concat, Leaf, Repeat, Shard, Slice, Widen, Witho
 from headrace.plan.permutation import Shuffle, WindowShuffle, seed_key
 from headrace.plan.rng import record_rng
 from headrace.plan.rows import LEAF_SHIFT, Rows
-from headrace.plan.widen import Widen
 
 __all__ = [
     "LEAF_SHIFT",
