@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -102,4 +101,6 @@ def _pipeline(steps: tuple[str, ...]) -> list[str]:
 
 
 def _digest(text: str) -> str:
+    import hashlib  # loads OpenSSL, which few states need
+
     return hashlib.sha256(text.encode()).hexdigest()[:12]

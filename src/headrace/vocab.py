@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
@@ -222,6 +221,8 @@ class Vocab:
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits that tell these words, their order and the unknown one from others."""
         if self._fingerprint is None:
+            import hashlib  # loads OpenSSL, which importing headrace shouldn't wait for
+
             digest = hashlib.blake2b(b"\n".join(self._words()), digest_size=8, key=_encoded(self._unk)[:64])
             self._fingerprint = digest.hexdigest()
         return self._fingerprint

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import glob
-import gzip
 import os
 import stat
-import tempfile
 import zlib
 from collections.abc import Sequence
 from typing import IO, TypeAlias
@@ -108,6 +106,8 @@ def open_bytes(path: str) -> _native.FileBytes:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             error.add_note("headrace: each file of a source stays open; raise the limit with `ulimit -n`")
         elif error.errno in (errno.ENOSPC, errno.EFBIG):
+            import tempfile
+
             error.add_note(
                 f"headrace: in unpacking {path} into {tempfile.gettempdir()}; set TMPDIR to a folder with more room, "
                 "or unpack the file yourself"
@@ -116,6 +116,10 @@ def open_bytes(path: str) -> _native.FileBytes:
 
 
 def _open_gzip(path: str) -> _native.FileBytes:
+    # Here, because they would make up a tenth of what importing headrace costs.
+    import gzip
+    import tempfile
+
     if os.stat(path).st_size == 0:
         raise DataError(f"{path} is empty, expected gzip data; unpacked empty files are no gzip files")
     kept = bytearray()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -168,6 +167,8 @@ def _apportion(weights: list[float]) -> NDArray[np.int64]:
 
 def _common_multiples(weights: list[float]) -> list[int] | None:
     """The weights as whole numbers with a sum of at most `MAX_PATTERN`, or None if they aren't in such proportions."""
+    from fractions import Fraction  # brings decimal along, which importing headrace shouldn't wait for
+
     fractions = []
     for weight in weights:
         # Against the largest, so that very large and very small weights do as well as fractions of one.
