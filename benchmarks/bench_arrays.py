@@ -48,9 +48,8 @@ def _headrace(workers: int) -> Callable[[pathlib.Path], dict[str, float]]:
             next(batches)
         total = BATCH
         with Measure() as m:
-            for epoch in itertools.chain([batches], itertools.repeat(loader, EPOCHS - 1)):
-                for batch in epoch:
-                    total += len(batch)
+            for batch in itertools.chain(batches, *(loader for _ in range(EPOCHS - 1))):
+                total += len(batch)
         return _figures(total, m, start)
 
     return run

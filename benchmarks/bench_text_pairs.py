@@ -47,7 +47,7 @@ def prepare(folder: pathlib.Path) -> None:
 
 def _batches(folder: pathlib.Path) -> hr.Batches:
     vocab = {side: hr.Vocab.from_file(folder / f"vocab.{side}") for side in ("src", "tgt")}
-    pairs = hr.zip(**{side: hr.read_text(folder / f"train.{side}") for side in ("src", "tgt")})
+    pairs = hr.zip(src=hr.read_text(folder / "train.src"), tgt=hr.read_text(folder / "train.tgt"))
     data = pairs.shuffle(seed=1).tokens(vocab, bos={"tgt": "<s>"}, eos={"tgt": "</s>"})
     return data.bucket(batch_size=BATCH, width=2).pad(value=2)
 

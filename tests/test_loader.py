@@ -262,7 +262,11 @@ def test_torch_batches_share_the_arrays() -> None:
 def test_stats_count_and_judge() -> None:
     import time
 
-    slow = hr.Loader(numbers(20).map(lambda n: (time.sleep(0.002), n)[1]).batch(4))
+    def slowly(n: Any) -> Any:
+        time.sleep(0.002)
+        return n
+
+    slow = hr.Loader(numbers(20).map(slowly).batch(4))
     assert slow.stats().verdict() == "Nothing has been read yet."
     list(slow)
     report = slow.stats()

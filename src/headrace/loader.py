@@ -265,7 +265,8 @@ class Loader:
 
     def close(self) -> None:
         """Ends the current iteration and its workers. The position stays, and iterating again goes on from it."""
-        run, self._run = self._run and self._run(), None
+        run = self._run() if self._run else None
+        self._run = None
         if run is not None:
             run.close()
 

@@ -95,4 +95,4 @@ def same(a: Any, b: Any) -> bool:
         return same(a.values, b.values) and same(a.offsets, b.offsets)
     if isinstance(a, Strings):
         return same(a.data, b.data) and same(a.offsets, b.offsets)
-    return bool(a == b) or a is b
+    return bool(a is b or a == b)

@@ -54,4 +54,6 @@ def pad(
         raise ValueError(f"row {row} has {longest} items, more than the width of {width}; cut it or widen")
     width = -(-width // multiple_of) * multiple_of
     fill = np.array(value).astype(column.values.dtype)
-    return _native.pad_ragged(np.ascontiguousarray(column.values), column.offsets, width, fill, side == "left")
+    values = np.ascontiguousarray(column.values)
+    padded: NDArray[Any] = _native.pad_ragged(values, column.offsets, width, fill, side == "left")
+    return padded

@@ -102,7 +102,8 @@ def take_rows(column: Column, index: NDArray[np.int64]) -> Column:
     if isinstance(column, (Ragged, Strings, Objects)):
         return column.take(index)
     if column.flags.c_contiguous and not column.dtype.hasobject:
-        return _native.gather_rows(column, index)
+        rows: NDArray[Any] = _native.gather_rows(column, index)
+        return rows
     return column[index]
 
 

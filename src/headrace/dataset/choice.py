@@ -111,7 +111,7 @@ class ChoiceReader(Reader):
 
     def where(self, ids: NDArray[np.int64]) -> str:
         """As the record's own part names it."""
-        part = self.parts[self._part_of_leaf[int(ids[0]) >> LEAF_SHIFT]]
+        part = self.parts[int(self._part_of_leaf[int(ids[0]) >> LEAF_SHIFT])]
         return part.where(ids[: part.slots])
 
     @property

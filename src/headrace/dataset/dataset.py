@@ -170,9 +170,9 @@ class Dataset:
         self,
         vocab: PerColumn[Vocab],
         *,
-        max_length: PerColumn[int] = None,
-        bos: PerColumn[str] = None,
-        eos: PerColumn[str] = None,
+        max_length: PerColumn[int] | None = None,
+        bos: PerColumn[str] | None = None,
+        eos: PerColumn[str] | None = None,
     ) -> Dataset:
         """Replaces texts by the ids of their tokens: split at whitespace, look up, cut, add begin and end.
 

@@ -49,7 +49,8 @@ class LeafReader(Reader):
 
     def records(self, rows: Rows) -> NDArray[np.int64]:
         """The record numbers within the source."""
-        return rows.ids[0] & _RECORD
+        records: NDArray[np.int64] = rows.ids[0] & _RECORD
+        return records
 
     def read(self, rows: Rows, clock: Clock) -> Tree:
         """One call of the source for all rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from headrace.plan import Rows
 from headrace.vocab import Vocab
 
 T = TypeVar("T")
-PerColumn = T | Sequence[T | None] | Mapping[str, T | None]
+PerColumn: TypeAlias = T | Sequence[T | None] | Mapping[str, T | None]
 """One value for all columns, one for each in order, or one by name (columns not named get none)."""
 
 
@@ -63,9 +63,9 @@ class Tokens(Node):
 
     parent: Node
     vocab: PerColumn[Vocab]
-    max_length: PerColumn[int]
-    bos: PerColumn[str]
-    eos: PerColumn[str]
+    max_length: PerColumn[int] | None
+    bos: PerColumn[str] | None
+    eos: PerColumn[str] | None
 
     @property
     def parents(self) -> tuple[Node, ...]:
