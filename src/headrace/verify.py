@@ -90,7 +90,7 @@ def same(a: Any, b: Any) -> bool:
     if is_branch(a) or isinstance(a, Objects):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
     if isinstance(a, Ragged):
         return same(a.values, b.values) and same(a.offsets, b.offsets)
     if isinstance(a, Strings):
