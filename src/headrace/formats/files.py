@@ -51,7 +51,7 @@ def find_files(files: Paths) -> list[str]:
         ...     [pathlib.Path(found).name for found in find_files(folder + "/*.txt")]
         ['a.txt', 'b.txt']
     """
-    if isinstance(files, (str, os.PathLike)):
+    if isinstance(files, (str, bytes, os.PathLike)):
         return _resolve(files)
     found = [path for entry in files for path in _resolve(entry)]
     if not found:
@@ -60,7 +60,7 @@ def find_files(files: Paths) -> list[str]:
 
 
 def _resolve(entry: AnyPath) -> list[str]:
-    path = os.fspath(entry)
+    path = os.fspath(entry) if isinstance(entry, os.PathLike) else entry
     if not isinstance(path, str):
         raise TypeError(f"paths are str or pathlib.Path, got {entry!r}")
     try:
