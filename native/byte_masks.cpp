@@ -26,9 +26,8 @@ std::uint64_t pack(const std::uint8_t* flags) {
 #ifdef HEADRACE_AVX2
 // A byte is a separator when the sets of its two halves meet: two table look-ups, whatever the set. A byte
 // from 128 up finds an empty set, because the shuffle gives 0 where the top bit is set.
-[[gnu::target("avx2")]] void byte_masks_avx2(const std::uint8_t* data, std::size_t blocks,
-                                             const Separators& separators, std::uint64_t* newline,
-                                             std::uint64_t* separator) {
+[[gnu::target("avx2")]] void byte_masks_avx2(const std::uint8_t* data, std::size_t blocks, const Separators& separators,
+                                             std::uint64_t* newline, std::uint64_t* separator) {
   const __m128i low128 = _mm_loadu_si128(reinterpret_cast<const __m128i*>(separators.low().data()));
   const __m256i low = _mm256_broadcastsi128_si256(low128);
   const __m256i high = _mm256_broadcastsi128_si256(
@@ -99,8 +98,8 @@ void byte_masks_portable(const std::uint8_t* data, std::size_t blocks, const Sep
   }
 }
 
-void byte_masks(const std::uint8_t* data, std::size_t blocks, const Separators& separators,
-                std::uint64_t* newline, std::uint64_t* separator) {
+void byte_masks(const std::uint8_t* data, std::size_t blocks, const Separators& separators, std::uint64_t* newline,
+                std::uint64_t* separator) {
   static const Masks masks = best();
   masks(data, blocks, separators, newline, separator);
 }

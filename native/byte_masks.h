@@ -16,9 +16,7 @@ class Separators {
   // Each byte of `bytes` separates. Throws std::invalid_argument when empty or not ASCII.
   explicit Separators(std::string_view bytes);
 
-  bool contains(std::uint8_t byte) const {
-    return byte < 128 && ((low_[byte & 15] >> (byte >> 4)) & 1) != 0;
-  }
+  bool contains(std::uint8_t byte) const { return byte < 128 && ((low_[byte & 15] >> (byte >> 4)) & 1) != 0; }
   // For each low half of a byte, the set of high halves (0 to 7) with which it is a separator.
   const std::array<std::uint8_t, 16>& low() const { return low_; }
 
@@ -30,8 +28,8 @@ inline constexpr std::size_t kBlock = 64;
 
 // For `blocks` times 64 bytes: bit i of newline[b] tells whether byte 64 b + i is '\n', and of
 // separator[b] whether it is in `separators`. Reads exactly 64 * blocks bytes.
-void byte_masks(const std::uint8_t* data, std::size_t blocks, const Separators& separators,
-                std::uint64_t* newline, std::uint64_t* separator);
+void byte_masks(const std::uint8_t* data, std::size_t blocks, const Separators& separators, std::uint64_t* newline,
+                std::uint64_t* separator);
 
 // The same without vector instructions chosen at run time; for tests and other processors.
 void byte_masks_portable(const std::uint8_t* data, std::size_t blocks, const Separators& separators,

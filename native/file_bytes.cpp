@@ -23,7 +23,7 @@ namespace {
 }
 
 FileIdentity identify(int descriptor, const std::string& name) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(descriptor, &status) != 0) throw_errno(name);
 #ifdef __APPLE__
   const auto& time = status.st_mtimespec;

@@ -26,8 +26,8 @@ class FileBytes {
   // Maps an open file, of which it keeps a duplicate descriptor; `name` is for messages.
   static std::shared_ptr<FileBytes> from_descriptor(int descriptor, std::string name);
   // Takes bytes in memory. `owner` keeps them alive.
-  static std::shared_ptr<FileBytes> from_memory(const std::uint8_t* data, std::size_t size,
-                                                std::shared_ptr<void> owner, std::string name);
+  static std::shared_ptr<FileBytes> from_memory(const std::uint8_t* data, std::size_t size, std::shared_ptr<void> owner,
+                                                std::string name);
 
   FileBytes(const FileBytes&) = delete;
   FileBytes& operator=(const FileBytes&) = delete;

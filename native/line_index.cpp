@@ -32,8 +32,8 @@ std::uint32_t clip(std::uint64_t count) {
 
 // Token starts are the bits of words whose lower neighbour is no word; a line's tokens are the population
 // count between two line ends. So a long line costs a few instructions a block, a short one a few a line.
-HEADRACE_INLINE void LineScanner::blocks_body(const std::uint8_t* data, std::size_t size,
-                                              const std::uint64_t* newline, const std::uint64_t* separator) {
+HEADRACE_INLINE void LineScanner::blocks_body(const std::uint8_t* data, std::size_t size, const std::uint64_t* newline,
+                                              const std::uint64_t* separator) {
   std::uint64_t total = total_, settled = settled_, in_word = in_word_;
   for (std::size_t b = 0, done = 0; done < size; ++b, done += kBlock) {
     const std::size_t here = std::min(kBlock, size - done);
@@ -54,9 +54,9 @@ HEADRACE_INLINE void LineScanner::blocks_body(const std::uint8_t* data, std::siz
             total + static_cast<std::uint64_t>(std::popcount(begins & ((std::uint64_t{1} << bit) - 1)));
         std::uint64_t line = upto - settled;
         if (strip_cr_) {
-          const bool lone = bit == 0 ? lone_cr_
-                                     : ((begins >> (bit - 1)) & 1) != 0 &&
-                                           data[done + static_cast<std::size_t>(bit) - 1] == '\r';
+          const bool lone =
+              bit == 0 ? lone_cr_
+                       : ((begins >> (bit - 1)) & 1) != 0 && data[done + static_cast<std::size_t>(bit) - 1] == '\r';
           line -= lone ? 1 : 0;
         }
         settled = upto;
@@ -187,8 +187,7 @@ LineIndex build_line_index(const FileBytes& file, const Separators& separators, 
     const LineScanner& scanner = scanners[i];
     std::uint64_t* starts = index.starts.data() + first[i] + (i == 0 ? 0 : 1);
     std::memcpy(starts, scanner.next_starts.data(), scanner.next_starts.size() * sizeof(std::uint64_t));
-    std::memcpy(index.tokens.data() + first[i], scanner.tokens.data(),
-                scanner.tokens.size() * sizeof(std::uint32_t));
+    std::memcpy(index.tokens.data() + first[i], scanner.tokens.data(), scanner.tokens.size() * sizeof(std::uint32_t));
   });
   return index;
 }

@@ -49,15 +49,14 @@ class LineScanner {
   Buffer<std::uint32_t> tokens;
 
  private:
-  void blocks(const std::uint8_t* data, std::size_t size, const std::uint64_t* newline,
-              const std::uint64_t* separator);
+  void blocks(const std::uint8_t* data, std::size_t size, const std::uint64_t* newline, const std::uint64_t* separator);
   void blocks_popcnt(const std::uint8_t* data, std::size_t size, const std::uint64_t* newline,
                      const std::uint64_t* separator);
   void blocks_body(const std::uint8_t* data, std::size_t size, const std::uint64_t* newline,
                    const std::uint64_t* separator);
 
   Separators separators_;
-  bool strip_cr_;              // CR is no separator, so "\r\n" must not count it as a token
+  bool strip_cr_;  // CR is no separator, so "\r\n" must not count it as a token
   bool popcnt_ = false;
   std::uint64_t position_;     // of the next byte
   std::uint64_t total_ = 0;    // tokens begun before position_

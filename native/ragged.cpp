@@ -40,20 +40,18 @@ void check_offsets(const RaggedView& ragged) {
   for (std::size_t i = 1; i < ragged.offsets.size(); ++i) {
     if (ragged.offsets[i] < ragged.offsets[i - 1]) {
       throw std::invalid_argument("offsets fall at row " + std::to_string(i - 1) + ": from " +
-                                  std::to_string(ragged.offsets[i - 1]) + " to " +
-                                  std::to_string(ragged.offsets[i]));
+                                  std::to_string(ragged.offsets[i - 1]) + " to " + std::to_string(ragged.offsets[i]));
     }
   }
   const auto last = static_cast<std::uint64_t>(ragged.offsets.back());
   const std::uint64_t items = ragged.item_bytes == 0 ? last : ragged.values.size() / ragged.item_bytes;
   if (last > items) {
-    throw std::invalid_argument("offsets end at " + std::to_string(last) + ", beyond the " +
-                                std::to_string(items) + " values");
+    throw std::invalid_argument("offsets end at " + std::to_string(last) + ", beyond the " + std::to_string(items) +
+                                " values");
   }
 }
 
-void pad_rows(const RaggedView& ragged, std::int64_t width, Side side, const std::uint8_t* fill,
-              std::uint8_t* out) {
+void pad_rows(const RaggedView& ragged, std::int64_t width, Side side, const std::uint8_t* fill, std::uint8_t* out) {
   const std::size_t item = ragged.item_bytes;
   const std::size_t row_bytes = static_cast<std::size_t>(width) * item;
   // One row of nothing but padding; every row then is two copies.

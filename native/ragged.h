@@ -24,8 +24,7 @@ enum class Side { kLeft, kRight };  // where the padding goes
 
 // Writes rows() rows of `width` items to `out`. `fill` is one item, repeated. Throws std::invalid_argument at a
 // row longer than `width`. The offsets must have been checked.
-void pad_rows(const RaggedView& ragged, std::int64_t width, Side side, const std::uint8_t* fill,
-              std::uint8_t* out);
+void pad_rows(const RaggedView& ragged, std::int64_t width, Side side, const std::uint8_t* fill, std::uint8_t* out);
 
 // Copies the rows `index` of a matrix of `rows` rows. Throws std::out_of_range.
 void gather_rows(const std::uint8_t* matrix, std::size_t rows, std::size_t row_bytes,

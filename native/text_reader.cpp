@@ -111,17 +111,15 @@ void TextReader::read(std::span<const std::int64_t> records, Buffer<std::uint8_t
   }
 }
 
-void TextReader::encode(std::span<const std::int64_t> records, const Vocabulary& vocabulary,
-                        const Encoding& encoding, std::int32_t unknown, Buffer<std::int32_t>& ids,
-                        Buffer<std::int64_t>& offsets) const {
+void TextReader::encode(std::span<const std::int64_t> records, const Vocabulary& vocabulary, const Encoding& encoding,
+                        std::int32_t unknown, Buffer<std::int32_t>& ids, Buffer<std::int64_t>& offsets) const {
   check(records);
   offsets.reserve(records.size() + 1);
   offsets.push(0);
   for (std::size_t i = 0; i < records.size(); ++i) {
     prefetch(records, i);
     const Line text = line(records[i]);
-    const bool line_feed =
-        vocabulary.encode(text.data, text.size, text.readable_end, encoding, unknown, ids);
+    const bool line_feed = vocabulary.encode(text.data, text.size, text.readable_end, encoding, unknown, ids);
     if (line_feed) index_does_not_fit(records[i]);
     offsets.push(static_cast<std::int64_t>(ids.size()));
   }

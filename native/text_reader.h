@@ -31,8 +31,7 @@ class TextReader {
   std::int64_t records() const { return first_.back(); }
 
   // The bytes of the lines, one after the other, and where each begins (one entry more than records).
-  void read(std::span<const std::int64_t> records, Buffer<std::uint8_t>& data,
-            Buffer<std::int64_t>& offsets) const;
+  void read(std::span<const std::int64_t> records, Buffer<std::uint8_t>& data, Buffer<std::int64_t>& offsets) const;
 
   // The ids of the lines' tokens, one line after the other, and where each begins.
   void encode(std::span<const std::int64_t> records, const Vocabulary& vocabulary, const Encoding& encoding,

@@ -40,15 +40,13 @@ void TokenCounter::count_range(const FileBytes& file, const Separators& separato
       while (whole > 0 && !separators.contains(piece[whole - 1])) --whole;
     }
     const std::uint8_t* readable_end = piece.data() + filled;
-    for_each_token(piece.data(), whole, readable_end, separators,
-                   [&](const std::uint8_t* token, std::size_t size) {
-                     // A CR before '\n' ends the line; where it is no separator, it is not of the token either.
-                     const bool crlf = token[size - 1] == '\r' && token + size < piece.data() + whole &&
-                                       token[size] == '\n';
-                     if (crlf) --size;
-                     if (size > 0) add(TokenTable::make_key(token, size, readable_end), 1);
-                     return true;
-                   });
+    for_each_token(piece.data(), whole, readable_end, separators, [&](const std::uint8_t* token, std::size_t size) {
+      // A CR before '\n' ends the line; where it is no separator, it is not of the token either.
+      const bool crlf = token[size - 1] == '\r' && token + size < piece.data() + whole && token[size] == '\n';
+      if (crlf) --size;
+      if (size > 0) add(TokenTable::make_key(token, size, readable_end), 1);
+      return true;
+    });
     kept = filled - whole;
     std::memmove(piece.data(), piece.data() + whole, kept);
   }

@@ -25,20 +25,17 @@ std::string shown(std::span<const std::uint8_t> word) {
 // Throws unless begin .. end lies within `size`; `row` is for the message.
 void check_range(std::int64_t begin, std::int64_t end, std::size_t size, std::size_t row) {
   if (begin >= 0 && end >= begin && static_cast<std::uint64_t>(end) <= size) return;
-  throw std::invalid_argument("offsets must rise, from 0 to at most " + std::to_string(size) +
-                              "; row " + std::to_string(row) + " is " + std::to_string(begin) + " to " +
-                              std::to_string(end));
+  throw std::invalid_argument("offsets must rise, from 0 to at most " + std::to_string(size) + "; row " +
+                              std::to_string(row) + " is " + std::to_string(begin) + " to " + std::to_string(end));
 }
 
 bool white(std::uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
 
 }  // namespace
 
-void Vocabulary::add(std::span<const std::uint8_t> word, const std::uint8_t* readable_end,
-                     const std::string& name, std::string_view place) {
-  const auto where = [&](std::size_t i) {
-    return name + ", " + std::string(place) + " " + std::to_string(i + 1);
-  };
+void Vocabulary::add(std::span<const std::uint8_t> word, const std::uint8_t* readable_end, const std::string& name,
+                     std::string_view place) {
+  const auto where = [&](std::size_t i) { return name + ", " + std::string(place) + " " + std::to_string(i + 1); };
   const std::size_t next = table_.size();
   if (std::all_of(word.begin(), word.end(), white)) {
     throw DataError(where(next) + " is blank: a vocabulary has one word a line and no empty lines; remove it");
@@ -130,15 +127,15 @@ void encode_texts(const Vocabulary& vocabulary, std::span<const std::uint8_t> da
   for (std::size_t row = 0; row + 1 < offsets.size(); ++row) {
     const std::int64_t begin = offsets[row], end = offsets[row + 1];
     check_range(begin, end, data.size(), row);
-    vocabulary.encode(data.data() + begin, static_cast<std::size_t>(end - begin), data.data() + data.size(),
-                      encoding, unknown, ids);
+    vocabulary.encode(data.data() + begin, static_cast<std::size_t>(end - begin), data.data() + data.size(), encoding,
+                      unknown, ids);
     id_offsets.push(static_cast<std::int64_t>(ids.size()));
   }
 }
 
-void decode(const Vocabulary& vocabulary, std::span<const std::int64_t> ids,
-            std::span<const std::int64_t> offsets, std::int32_t unknown, std::optional<std::int64_t> eos,
-            Buffer<std::uint8_t>& text, Buffer<std::int64_t>& text_offsets) {
+void decode(const Vocabulary& vocabulary, std::span<const std::int64_t> ids, std::span<const std::int64_t> offsets,
+            std::int32_t unknown, std::optional<std::int64_t> eos, Buffer<std::uint8_t>& text,
+            Buffer<std::int64_t>& text_offsets) {
   text_offsets.push(0);
   for (std::size_t row = 0; row + 1 < offsets.size(); ++row) {
     const std::int64_t begin = offsets[row], end = offsets[row + 1];

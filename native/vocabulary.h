@@ -32,8 +32,7 @@ class Vocabulary {
   static std::shared_ptr<const Vocabulary> from_file(const FileBytes& file);
   // Words at offsets[i] .. offsets[i + 1] of `data`; `name` is for messages.
   static std::shared_ptr<const Vocabulary> from_words(std::span<const std::uint8_t> data,
-                                                      std::span<const std::int64_t> offsets,
-                                                      const std::string& name);
+                                                      std::span<const std::int64_t> offsets, const std::string& name);
 
   std::size_t size() const { return table_.size(); }
   std::span<const std::uint8_t> word(std::size_t id) const { return table_.token(id); }
@@ -43,8 +42,8 @@ class Vocabulary {
 
   // Appends the ids of the tokens of one text, `unknown` for those not in the vocabulary. `readable_end` as in
   // for_each_token. Returns whether a '\n' was met.
-  bool encode(const std::uint8_t* data, std::size_t size, const std::uint8_t* readable_end,
-              const Encoding& encoding, std::int32_t unknown, Buffer<std::int32_t>& ids) const;
+  bool encode(const std::uint8_t* data, std::size_t size, const std::uint8_t* readable_end, const Encoding& encoding,
+              std::int32_t unknown, Buffer<std::int32_t>& ids) const;
 
  private:
   Vocabulary() = default;
@@ -61,8 +60,8 @@ void encode_texts(const Vocabulary& vocabulary, std::span<const std::uint8_t> da
 
 // The words of ids, joined by blanks, one text a row; a row ends before the first `eos`. Ids outside the
 // vocabulary give the word `unknown`.
-void decode(const Vocabulary& vocabulary, std::span<const std::int64_t> ids,
-            std::span<const std::int64_t> offsets, std::int32_t unknown, std::optional<std::int64_t> eos,
-            Buffer<std::uint8_t>& text, Buffer<std::int64_t>& text_offsets);
+void decode(const Vocabulary& vocabulary, std::span<const std::int64_t> ids, std::span<const std::int64_t> offsets,
+            std::int32_t unknown, std::optional<std::int64_t> eos, Buffer<std::uint8_t>& text,
+            Buffer<std::int64_t>& text_offsets);
 
 }  // namespace headrace

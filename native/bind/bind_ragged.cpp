@@ -103,19 +103,28 @@ nb::tuple gather_of_ragged(const nb::object& values, const Array<std::int64_t>& 
   if (view.item_bytes == 0 || items == 0) {
     shaped = empty({items}, values);
   } else {
-    shaped = to_numpy(std::move(taken))
-                 .attr("view")(values.attr("dtype"))
-                 .attr("reshape")(with_leading({items}, values));
+    shaped =
+        to_numpy(std::move(taken)).attr("view")(values.attr("dtype")).attr("reshape")(with_leading({items}, values));
   }
   return nb::make_tuple(shaped, to_numpy(std::move(taken_offsets)));
 }
 
 }  // namespace
 
+// The arrays go through as plain objects (see bytes_of), so their types are spelled out for the stub.
+#define HEADRACE_ARRAY "numpy.typing.NDArray[typing.Any]"
+#define HEADRACE_INT64 "numpy.typing.NDArray[numpy.int64]"
+
 void bind_ragged(nb::module_& m) {
   m.def("pad_ragged", &pad, "values"_a, "offsets"_a, "width"_a, "value"_a = 0, "left"_a = false,
+        nb::sig("def pad_ragged(values: " HEADRACE_ARRAY ", offsets: " HEADRACE_INT64
+                ", width: int, value: object = 0, left: bool = False) -> " HEADRACE_ARRAY),
         "Rows of unequal length as one dense array: rows x width x the shape of an item.");
-  m.def("gather_rows", &gather, "array"_a, "index"_a, "array[index] for a C-contiguous array of any type.");
+  m.def("gather_rows", &gather, "array"_a, "index"_a,
+        nb::sig("def gather_rows(array: " HEADRACE_ARRAY ", index: " HEADRACE_INT64 ") -> " HEADRACE_ARRAY),
+        "array[index] for a C-contiguous array of any type.");
   m.def("gather_ragged", &gather_of_ragged, "values"_a, "offsets"_a, "index"_a,
+        nb::sig("def gather_ragged(values: " HEADRACE_ARRAY ", offsets: " HEADRACE_INT64 ", index: " HEADRACE_INT64
+                ") -> tuple[" HEADRACE_ARRAY ", " HEADRACE_INT64 "]"),
         "(values, offsets) of the rows `index`.");
 }

@@ -124,8 +124,7 @@ void bind_files(nb::module_& m) {
             }
             return nb::make_tuple(to_numpy(std::move(index.starts)), to_numpy(std::move(index.tokens)));
           },
-          "separators"_a = nb::none(), "threads"_a = 0,
-          "(starts uint64, one more than lines; tokens a line uint32).")
+          "separators"_a = nb::none(), "threads"_a = 0, "(starts uint64, one more than lines; tokens a line uint32).")
       .def("find_invalid_utf8", &find_invalid_utf8, nb::call_guard<nb::gil_scoped_release>(),
            "The offset of the first byte that is not UTF-8, or None.");
 }
@@ -134,14 +133,14 @@ void bind_reader(nb::module_& m) {
   nb::class_<BoundReader>(m, "TextReader", "The lines of several indexed files as one list of records.")
       .def(
           "__init__",
-          [](BoundReader* self, const Files& files, std::vector<nb::object> starts,
-             const Sidecars& sidecars) {
+          [](BoundReader* self, const Files& files, std::vector<nb::object> starts, const Sidecars& sidecars) {
             new (self) BoundReader(make_reader(files, std::move(starts), sidecars));
           },
           "files"_a, "starts"_a, "sidecars"_a)
       .def_prop_ro("records", [](const BoundReader& self) { return self.reader.records(); })
       .def(
-          "locate", [](const BoundReader& self, std::int64_t record) {
+          "locate",
+          [](const BoundReader& self, std::int64_t record) {
             const auto [file, line] = self.reader.locate(record);
             return nb::make_tuple(file, line);
           },
@@ -175,8 +174,7 @@ void bind_vocabulary(nb::module_& m) {
       .def_static(
           "from_words",
           [](const Array<std::uint8_t>& data, const Array<std::int64_t>& offsets, const std::string& name) {
-            return std::const_pointer_cast<Vocabulary>(
-                Vocabulary::from_words(span_of(data), span_of(offsets), name));
+            return std::const_pointer_cast<Vocabulary>(Vocabulary::from_words(span_of(data), span_of(offsets), name));
           },
           "data"_a, "offsets"_a, "name"_a)
       .def("__len__", &Vocabulary::size)
@@ -206,8 +204,8 @@ void bind_vocabulary(nb::module_& m) {
               encode_texts(self, span_of(data), span_of(offsets), encoding, unknown, ids, out);
             });
           },
-          "data"_a, "offsets"_a, "unknown"_a, "max_length"_a = nb::none(), "bos"_a = nb::none(),
-          "eos"_a = nb::none(), "separators"_a = nb::none(), "(ids of the texts' tokens, offsets).")
+          "data"_a, "offsets"_a, "unknown"_a, "max_length"_a = nb::none(), "bos"_a = nb::none(), "eos"_a = nb::none(),
+          "separators"_a = nb::none(), "(ids of the texts' tokens, offsets).")
       .def(
           "decode",
           [](const Vocabulary& self, const Array<std::int64_t>& ids, const Array<std::int64_t>& offsets,
@@ -215,9 +213,8 @@ void bind_vocabulary(nb::module_& m) {
             if (unknown < 0 || static_cast<std::size_t>(unknown) >= self.size()) {
               throw std::out_of_range("the id of the unknown word is outside the vocabulary");
             }
-            return strings([&](auto& text, auto& out) {
-              decode(self, span_of(ids), span_of(offsets), unknown, eos, text, out);
-            });
+            return strings(
+                [&](auto& text, auto& out) { decode(self, span_of(ids), span_of(offsets), unknown, eos, text, out); });
           },
           "ids"_a, "offsets"_a, "unknown"_a, "eos"_a = nb::none(), "(words joined by blanks, offsets).");
 
@@ -242,8 +239,7 @@ void bind_vocabulary(nb::module_& m) {
                 counts.push(self.occurrences(i));
               }
             }
-            return nb::make_tuple(to_numpy(std::move(data)), to_numpy(std::move(offsets)),
-                                  to_numpy(std::move(counts)));
+            return nb::make_tuple(to_numpy(std::move(data)), to_numpy(std::move(offsets)), to_numpy(std::move(counts)));
           },
           "min_count"_a = 1, "(bytes of the tokens, offsets, counts), the most frequent first.");
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
@@ -101,8 +102,8 @@ class Vocab:
                 f"{name} has no {words} among its {len(self):,} words; add a line for each, pass missing='prepend' to "
                 "put them before the first word, or name the symbols that it does have with unk= and special="
             )
-        words = Strings.from_rows([*lacking, *self._words()])
-        self._set(_native.Vocabulary.from_words(words.data, words.offsets, name), unk)
+        longer = Strings.from_rows([*lacking, *self._words()])
+        self._set(_native.Vocabulary.from_words(longer.data, longer.offsets, name), unk)
 
     @property
     def unk(self) -> str:
@@ -230,7 +231,7 @@ class Vocab:
     def _words(self) -> list[bytes]:
         data, offsets = self._native.words()
         joined, ends = data.tobytes(), offsets.tolist()
-        return [joined[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [joined[a:b] for a, b in itertools.pairwise(ends)]
 
 
 def build_vocab(
@@ -284,7 +285,7 @@ def build_vocab(
     first = {_encoded(word) for word in specials}
     joined, ends = data.tobytes(), offsets.tolist()
     words: list[bytes] = [_encoded(word) for word in specials]
-    for begin, end in zip(ends[:-1], ends[1:], strict=True):
+    for begin, end in itertools.pairwise(ends):
         if max_size is not None and len(words) >= max_size:
             break
         if (word := joined[begin:end]) not in first:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import shutil
 import stat
 import zlib
 from collections.abc import Sequence
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def find_files(files: Paths) -> list[str]:
         ...     [pathlib.Path(found).name for found in find_files(folder + "/*.txt")]
         ['a.txt', 'b.txt']
     """
-    if isinstance(files, (str, os.PathLike)):
+    if isinstance(files, (str, bytes, os.PathLike)):
         return _resolve(files)
     found = [path for entry in files for path in _resolve(entry)]
     if not found:
@@ -59,7 +60,7 @@ def find_files(files: Paths) -> list[str]:
 
 
 def _resolve(entry: AnyPath) -> list[str]:
-    path = os.fspath(entry)
+    path = os.fspath(entry) if isinstance(entry, os.PathLike) else entry
     if not isinstance(path, str):
         raise TypeError(f"paths are str or pathlib.Path, got {entry!r}")
     try:
@@ -121,24 +122,16 @@ def _open_gzip(path: str) -> _native.FileBytes:
     import tempfile
 
     if os.stat(path).st_size == 0:
-        raise DataError(f"{path} is empty, expected gzip data; unpacked empty files are no gzip files")
-    kept = bytearray()
-    spill: IO[bytes] | None = None
+        raise DataError(f"{path} is empty, expected gzip data (even of nothing, that has some bytes); pack it again")
     try:
-        with gzip.open(path, "rb") as file:
-            while chunk := file.read(_CHUNK):
-                if spill is None and len(kept) + len(chunk) > GZIP_IN_MEMORY:
-                    spill = tempfile.TemporaryFile(prefix="headrace-")
-                    spill.write(kept)
-                    kept = bytearray()
-                if spill is None:
-                    kept += chunk
-                else:
-                    spill.write(chunk)
-        if spill is None:
-            return _native.FileBytes.from_memory(np.frombuffer(kept, np.uint8), path)
-        spill.flush()
-        return _native.FileBytes.from_descriptor(spill.fileno(), path)
+        # Moves from memory to a nameless temporary file by itself when it grows beyond the limit.
+        with tempfile.SpooledTemporaryFile(max_size=GZIP_IN_MEMORY, prefix="headrace-") as unpacked:
+            with gzip.open(path, "rb") as packed:
+                shutil.copyfileobj(packed, unpacked, _CHUNK)
+            unpacked.seek(0)
+            if unpacked.name is None:
+                return _native.FileBytes.from_memory(np.frombuffer(unpacked.read(), np.uint8), path)
+            return _native.FileBytes.from_descriptor(unpacked.fileno(), path)
     except EOFError:
         raise DataError(
             f"{path} ends in the middle of its gzip data: it was cut short; copy or download it again"
@@ -148,6 +141,3 @@ def _open_gzip(path: str) -> _native.FileBytes:
             f"{path} is not valid gzip ({error}); test it with `gzip -t`, and copy or download it again, or rename it "
             "if it was never packed"
         ) from None
-    finally:
-        if spill is not None:
-            spill.close()

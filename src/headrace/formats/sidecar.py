@@ -1,9 +1,9 @@
-"""Index sidecars: what was found out about a file in one pass, kept beside it for the next time.
+r"""Index sidecars: what was found out about a file in one pass, kept beside it for the next time.
 
 A sidecar is an optimisation and nothing else: it is written atomically, checked before use, and when it is missing,
 stale, damaged, of another version or can't be written, the index is made anew. The layout, all little-endian:
 
-    bytes 0-7     magic  89 48 52 49 58 0D 0A 1A  ("\\x89HRIX\\r\\n\\x1a": shows transfers that change line ends)
+    bytes 0-7     magic  89 48 52 49 58 0D 0A 1A  ("\x89HRIX\r\n\x1a": shows transfers that change line ends)
     bytes 8-11    version, 1
     bytes 12-15   size of the header in bytes
     bytes 16-23   hash64 of the header
@@ -77,24 +77,29 @@ def sidecar_path(path: str) -> str:
     return path + SIDECAR_SUFFIX
 
 
-def load(path: str, about: Mapping[str, Any]) -> Sidecar | None:
+def load(path: str, about: Mapping[str, Any], types: Mapping[str, type[np.generic]]) -> Sidecar | None:
     """Opens a sidecar, if it is one that can be used.
 
     Args:
         path: The sidecar.
         about: What it must be an index of.
+        types: The arrays that it must have, and their types.
 
     Returns:
         None if it is missing, stale, damaged or of another version.
     """
     try:
         file = _native.FileBytes.open(path)
-        return _parse(file, about)
+        found = _parse(file, about)
+        for name, dtype in types.items():
+            if found.arrays[name].dtype != dtype:
+                raise DataError(f"its array {name!r} is {found.arrays[name].dtype}, expected {np.dtype(dtype)}")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         _log.info("%s is not used: %s; the index is made anew", path, error)
         return None
+    return found
 
 
 def _parse(file: _native.FileBytes, about: Mapping[str, Any]) -> Sidecar:

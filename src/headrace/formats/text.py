@@ -234,7 +234,8 @@ def _open_file(path: str, index: IndexMode, separators: str | None) -> _TextFile
     state = _state_of(path)
     content = open_bytes(path)
     if index == "memory" or is_gzip(path):
-        return _TextFile(path, content, *content.index_lines(separators), None, state)
+        starts, tokens = content.index_lines(separators)
+        return _TextFile(path, content, starts, tokens, None, state)
     about = {
         "format": "text lines",
         "size": content.size,
@@ -243,20 +244,10 @@ def _open_file(path: str, index: IndexMode, separators: str | None) -> _TextFile
         "separators": separators,
     }
     beside = sidecar.sidecar_path(path)
-    if index == "auto" and (found := sidecar.load(beside, about)) is not None:
-        starts, tokens = found.arrays.get("starts"), found.arrays.get("tokens")
-        if _fits(starts, tokens):
+    if index == "auto" and (found := sidecar.load(beside, about, {"starts": np.uint64, "tokens": np.uint32})):
+        starts, tokens = found.arrays["starts"], found.arrays["tokens"]
+        if len(starts) == len(tokens) + 1:
             return _TextFile(path, content, starts, tokens, found, state)
     starts, tokens = content.index_lines(separators)
     sidecar.store(beside, about, {"starts": starts, "tokens": tokens})
     return _TextFile(path, content, starts, tokens, None, state)
-
-
-def _fits(starts: NDArray[Any] | None, tokens: NDArray[Any] | None) -> bool:
-    return (
-        starts is not None
-        and tokens is not None
-        and starts.dtype == np.uint64
-        and tokens.dtype == np.uint32
-        and len(starts) == len(tokens) + 1
-    )
