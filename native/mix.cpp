@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "permutation.h"
+#include "random.h"
 
 namespace headrace {
 namespace {
@@ -46,11 +48,7 @@ class Cell {
     choice_.resize(size);
     record_.resize(size);
     place_.resize(size);
-    identity_.resize(size);
-    for (std::size_t i = 0; i < size; ++i) identity_[i] = static_cast<std::int64_t>(i);
-    const Permutation permutation({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(number)},
-                                  static_cast<std::uint64_t>(size_));
-    permutation.apply(identity_, 0, place_);
+    shuffle_places(epoch, number);
     // What the pattern says for each place, without a division a place.
     const std::size_t length = pattern_.choice.size();
     std::size_t x = index(begin_) % length;
@@ -76,6 +74,15 @@ class Cell {
   std::int64_t record(std::int64_t position) const { return record_[index(position - begin_)]; }
 
  private:
+  // Cells are small, and a whole one is needed to know how many records of a plan come first, so they are shuffled by
+  // swaps.
+  void shuffle_places(std::int64_t epoch, std::int64_t number) {
+    std::iota(place_.begin(), place_.end(), std::int32_t{0});
+    SplitMix random(absorb(absorb(seed_, static_cast<std::uint64_t>(epoch)), static_cast<std::uint64_t>(number)));
+    for (std::size_t i = place_.size(); i-- > 1;)
+      std::swap(place_[i], place_[random.below(static_cast<std::uint32_t>(i + 1))]);
+  }
+
   const MixPattern& pattern_;
   std::uint64_t seed_;
   std::int64_t cell_;
@@ -84,8 +91,7 @@ class Cell {
   std::int64_t size_ = 0;  // nothing loaded yet
   std::int64_t epoch_ = 0;
   std::vector<std::int64_t> next_;
-  std::vector<std::int64_t> identity_;
-  std::vector<std::int64_t> place_;
+  std::vector<std::int32_t> place_;   // by position
   std::vector<std::int32_t> plan_;    // by place in the pattern
   std::vector<std::int32_t> choice_;  // by position
   std::vector<std::int64_t> record_;

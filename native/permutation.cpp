@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "random.h"
+
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define HEADRACE_X86_DISPATCH
 #endif
@@ -17,18 +19,10 @@
 namespace headrace {
 namespace {
 
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;    // splitmix64's increment: 2^64 divided by the golden ratio
 constexpr std::uint32_t kSpread = 0x9e3779b1;            // a prime near 2^32 divided by the golden ratio
 constexpr std::uint64_t kVersion1 = 0x6864726365703031;  // "hdrcep01" in ASCII
 constexpr int kMinBits = 8;
 constexpr std::size_t kBlock = 256;  // positions that are worked on together; their halves stay in the L1 cache
-
-// The finaliser of splitmix64: a bijection in which every bit of the input reaches every bit of the result.
-std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 
 // Plain loops over 32-bit lanes, which compilers turn into vector instructions. Always inlined, so that they
 // are compiled again for each instruction set below.
@@ -69,8 +63,6 @@ HEADRACE_INLINE void encrypt_block(std::uint64_t* x, std::size_t count, std::uin
 
 }  // namespace
 
-std::uint64_t absorb(std::uint64_t hash, std::uint64_t word) { return mix((hash ^ word) + kGolden); }
-
 Permutation::Permutation(const PermutationKey& key, std::uint64_t n) : n_(n) {
   if (n > kMaxSize) throw std::length_error("a permutation has at most 2^48 positions, got " + std::to_string(n));
   // At least 2^8, because a network over fewer bits has too few different functions to look random.
@@ -81,10 +73,10 @@ Permutation::Permutation(const PermutationKey& key, std::uint64_t n) : n_(n) {
 
   std::uint64_t state = kVersion1;
   for (const std::uint64_t word : {key.seed, key.epoch, key.stream, n}) state = absorb(state, word);
-  const auto next = [&state] { return mix(state += kGolden); };
-  offset_ = next();
+  SplitMix keys(state);
+  offset_ = keys.next();
   for (PermutationRound& round : rounds_) {
-    const std::uint64_t word = next();
+    const std::uint64_t word = keys.next();
     round.add = static_cast<std::uint32_t>(word >> 32);
     round.multiply = static_cast<std::uint32_t>(word) | 1;
   }

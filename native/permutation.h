@@ -26,9 +26,6 @@ struct PermutationRound {
   std::uint32_t multiply;
 };
 
-// Mixes a word into a hash; how keys are made here, and how seeds of any size are brought to 64 bits.
-std::uint64_t absorb(std::uint64_t hash, std::uint64_t word);
-
 class Permutation {
  public:
   static constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 48;

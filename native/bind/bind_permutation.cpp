@@ -9,6 +9,7 @@
 #include "bind.h"
 #include "mix.h"
 #include "permutation.h"
+#include "random.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

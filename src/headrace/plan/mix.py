@@ -19,8 +19,8 @@ from headrace.plan.rows import Rows
 MAX_PATTERN = 4096
 """Weights that are multiples of 1/n for an n up to this are kept exactly."""
 
-CELL = 64
-"""Neighbouring positions whose choices are shuffled among themselves."""
+MAX_CELL = 64
+"""Neighbouring positions whose choices are shuffled among themselves: one turn of the pattern, or so many of it."""
 
 _MIX = 0x6D6978  # "mix" in ASCII: keeps the choices apart from a shuffle with the same seed
 
@@ -29,8 +29,9 @@ class Mix(Plan):
     """Records of several plans in fixed proportions, each plan's records in its own order.
 
     The choices follow a pattern that repeats: so many places for each plan as its weight says, spread evenly. With a
-    seed, the choices of each 64 neighbouring positions are shuffled among themselves, anew in each epoch. Hence every
-    64 records contain each plan as often as its weight says, to within one or two.
+    seed, the choices of each turn of the pattern are shuffled among themselves, anew for each turn and epoch; those of
+    long patterns in cells of 64 neighbouring positions. So the proportions hold in every stretch of the mixture, not
+    only on the whole.
 
     Weights with a small common denominator (0.7 and 0.3; 1/3 and 2/3; 5 and 2) are kept exactly. Others are rounded to
     4096ths, with at least one place for each plan.
@@ -71,6 +72,7 @@ class Mix(Plan):
         self._pattern = _Pattern(counts)
         self.length = self._length([plan.length for plan in plans])
         self.plans = tuple(plans) if stop == "first" else self._repeated(plans)
+        self._cell = 1 if seed is None else min(self._pattern.size, MAX_CELL)
         self._n = MAX_LENGTH if self.length is None else self.length
 
     def _length(self, lengths: Sequence[int | None]) -> int | None:
@@ -99,8 +101,9 @@ class Mix(Plan):
 
     def _locate(self, epochs: Epochs, positions: NDArray[np.int64]) -> Rows:
         p = self._pattern
-        cell = 1 if self.seed is None else CELL
-        choice, inner = _native.mix_locate(p.choice, p.rank, p.counts, self._key, epochs, cell, self._n, positions)
+        choice, inner = _native.mix_locate(
+            p.choice, p.rank, p.counts, self._key, epochs, self._cell, self._n, positions
+        )
         return locate_chosen(self.plans, epochs, choice, inner)
 
     def describe(self) -> str:
