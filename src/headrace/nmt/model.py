@@ -293,20 +293,33 @@ class Seq2Seq(nn.Module):
             self.decoder.stack.draw_masks(target, n, dropout, generator),
         )
 
-    def encode(self, src_BS: Tensor, src_len_B: Tensor, masks: Masks | None = None) -> tuple[Memory | None, State]:
-        """Reads source sentences; returns what the decoder starts from."""
+    def embed(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Looks up the words that encoder and decoder read: (S, B, U) and (T, B, U)."""
+        src_SB, tgt_TB = batch.src_BS.t(), batch.tgt_in_TB
+        if self.hparams.share_vocab:  # one look-up, so that the sparse gradient lists each occurrence, as documented
+            both = F.embedding(torch.cat([src_SB, tgt_TB]), self.src_embedding_VU, sparse=True)
+            return both[: len(src_SB)], both[len(src_SB) :]
+        return (
+            F.embedding(src_SB, self.src_embedding_VU, sparse=True),
+            F.embedding(tgt_TB, self.tgt_embedding_VU, sparse=True),
+        )
+
+    def encode(self, src_BS: Tensor, src_len_B: Tensor) -> tuple[Memory | None, State]:
+        """Reads source sentences to translate; returns what the decoder starts from."""
         real_SB = steps(src_BS.shape[1], src_len_B)
-        x_SBU = F.embedding(src_BS.t(), self.src_embedding_VU, sparse=True)
-        memory_SBD, encoded = self.encoder(x_SBU, real_SB, masks and masks.encoder)
+        memory_SBD, encoded = self.encoder(F.embedding(src_BS.t(), self.src_embedding_VU), real_SB, None)
         return self.decoder.start(memory_SBD, real_SB, encoded)
 
     def forward(self, batch: Batch, masks: Masks | None = None) -> Tensor:
         """Returns the logits of every target word given the right words before it: (T, B, V)."""
-        memory, state = self.encode(batch.src_BS, batch.src_len_B, masks)
+        x_SBU, y_TBU = self.embed(batch)
+        real_SB = steps(len(x_SBU), batch.src_len_B)
+        memory_SBD, encoded = self.encoder(x_SBU, real_SB, masks and masks.encoder)
+        memory, state = self.decoder.start(memory_SBD, real_SB, encoded)
         outputs = []
-        for t, x_BU in enumerate(F.embedding(batch.tgt_in_TB, self.tgt_embedding_VU, sparse=True)):
+        for t, y_BU in enumerate(y_TBU):
             dropped = [mask[t] for mask in masks.decoder] if masks and masks.decoder else None
-            output_BU, state, _ = self.decoder.step(x_BU, state, memory, dropped)
+            output_BU, state, _ = self.decoder.step(y_BU, state, memory, dropped)
             outputs.append(output_BU)
         return torch.stack(outputs) @ self.projection_UV
 
