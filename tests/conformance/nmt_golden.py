@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.nmt import fast
 from headrace.nmt.decode import EOS, SOS, Translations, beam_search, greedy_search, longest_translations
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Batch, Seq2Seq
@@ -165,7 +166,7 @@ def compare_ids(name: str, found: Translations, theirs_TBK: NDArray[Any], troubl
 
 def losses() -> dict[str, Loss]:
     """Returns the implementations of the loss, by name."""
-    return {"reference": lambda model, batch: model.loss(batch)}
+    return {"reference": lambda model, batch: model.loss(batch), "fast": fast.loss}
 
 
 def main() -> int:
