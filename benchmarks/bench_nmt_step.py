@@ -25,15 +25,16 @@ from headrace.nmt import fast
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Batch, Masks, Seq2Seq
 from headrace.nmt.optim import Optimizer
+from headrace.nmt.runtime import prepare_process
 
 SRC_WORDS, TGT_WORDS = 7858, 5920
 
 
 def make_batches(number: int, size: int, seed: int) -> list[Batch]:
-    """Draws batches: lengths from a gamma distribution with Multi30k's mean, bucketed; word ids from Zipf's law."""
+    """Draws batches: lengths from a gamma distribution with the mean and spread of Multi30k, bucketed; word ids from Zipf's law."""
     rng = np.random.default_rng(seed)
-    src = np.clip(rng.gamma(9.0, 12.5 / 9.0, number * size * 4).round(), 2, 50).astype(np.int64)
-    tgt = np.clip(src + rng.normal(0.5, 2.0, len(src)).round(), 2, 50).astype(np.int64)
+    src = np.clip(rng.gamma(8.9, 12.44 / 8.9, number * size * 4).round(), 2, 50).astype(np.int64)
+    tgt = np.clip(src + rng.normal(0.6, 2.1, len(src)).round(), 2, 50).astype(np.int64)
     buckets = np.minimum(5, np.maximum(src, tgt) // 10)
     batches = []
     for _ in range(number):
@@ -76,8 +77,7 @@ def main() -> None:
     parser.add_argument("--encoder_type", default="uni")
     parser.add_argument("--only", help="time this implementation alone")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    torch.set_flush_denormal(True)
+    prepare_process(options.threads)
     batches = make_batches(options.steps, 128, seed=1)
     hparams = HParams(
         num_units=options.num_units, attention="scaled_luong", encoder_type=options.encoder_type, num_train_steps=3000

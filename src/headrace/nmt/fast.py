@@ -1,15 +1,14 @@
-"""The loss of `model.py` and its gradient in less time: the same numbers, with the derivatives written by hand.
+"""The loss of `model.py` and its gradient in less time: the same numbers in another order of work.
 
-Autograd records and replays some twenty operations a cell and step. Here each recurrence is one operation, in which
+Autograd would record and replay some twenty operations for each cell and step. Here
 
+* each recurrence is one operation with its derivative written by hand (`recurrence.py`), over real words only;
 * products that do not depend on the recurrence are one matrix product over all steps: words to gates, memory to keys,
-  and, in the backward pass, every gradient of a weight;
-* one sigmoid serves all four gates, as tanh(x) = 2 sigmoid(2 x) - 1: the candidate's columns are doubled beforehand;
-* padding needs no selection between states: a closed input gate and an open forget gate keep the cell as it is;
-* the part of the attention layer that sees the context is applied to the memory once instead of to each context;
+  and, on the way back, the gradient of every weight;
+* the attention layer's share of the context is applied to the memory once, instead of to the context at each step;
 * logits exist for a few hundred words at a time, and turn into their own gradient in place.
 
-Shapes are named as in `model.py`; N is all predicted words of a batch in a row.
+Shapes are named as in `model.py` and `recurrence.py`.
 """
 
 from __future__ import annotations
@@ -22,294 +21,162 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F  # noqa: N812
 
-from headrace.nmt.gemm import linear, product, product_plus
-from headrace.nmt.model import Batch, Decoder, LSTMCell, Masks, Seq2Seq, Stack, steps
+from headrace.nmt.gemm import linear, product
+from headrace.nmt.model import Batch, Decoder, LSTMCell, Masks, Seq2Seq, Stack
+from headrace.nmt.recurrence import AttentionDecoder, AttentionPlan, Layer, Packing, pack
 
 __all__ = ["loss"]
 
 ROWS_AT_ONCE = 256  # their logits should stay within the cache: 6 MB for 6,000 words
 
+States = list[tuple[Tensor, Tensor]]  # c_BU and h_BU of each layer
+
 
 def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
     """Returns what `model.loss(batch, masks)` returns; its gradients come out of `backward()` in the same way.
 
-    Matrix products outside of the recurrences are in the precision of the model's `compute_dtype`.
+    With `compute_dtype=bfloat16`, matrix products outside of the recurrences take inputs of that precision.
     """
+    if int(batch.src_len_B.min()) == 0:  # nothing to pack; rare enough to leave it to the model
+        return model.loss(batch, masks)
     dtype = torch.bfloat16 if model.hparams.compute_dtype == "bfloat16" else torch.float32
     encoder_masks, decoder_masks = masks or Masks(None, None)
-    x_SBU, y_TBU = model.embed(batch)
-    real_SB = steps(len(x_SBU), batch.src_len_B)
+    source, target = pack(batch.src_len_B), pack(batch.tgt_len_B)
+    x_NU, y_NU = _embed(model, source.take(batch.src_BS.t()), target.take(batch.tgt_in_TB))
+    # The encoder has the sentences in the order of their sources, the decoder in that of their targets.
+    rank_B = torch.empty_like(target.order_B)
+    rank_B[target.order_B] = torch.arange(len(rank_B))
+    to_target_B = rank_B[source.order_B]
 
     outputs, states = [], []
     for direction, stack in enumerate(model.encoder.stacks):
         assert isinstance(stack, Stack)
-        flip = [0] if direction == 1 else []
-        last_B = torch.full_like(batch.src_len_B, len(x_SBU) - 1) if flip else (batch.src_len_B - 1).clamp(min=0)
-        dropped = encoder_masks and encoder_masks[direction]
-        output_SBU, state = _run_stack(stack, x_SBU.flip(flip), dropped, dtype, None, real_SB.flip(flip), last_B)
-        outputs.append(output_SBU.flip(flip))
-        states.append(state)
-    memory_SBD = torch.cat(outputs, dim=2) if len(outputs) > 1 else outputs[0]
-    encoded = [state for layer in zip(*states, strict=True) for state in layer]
+        layer_masks = None if encoder_masks is None else [source.take(mask) for mask in encoder_masks[direction]]
+        turn_N = source.reversed_N if direction == 1 else slice(None)
+        if layer_masks is not None:
+            layer_masks = [mask_NU[turn_N] for mask_NU in layer_masks]
+        output_NU, ends = _run_stack(stack, x_NU[turn_N], source, layer_masks, dtype)
+        outputs.append(output_NU[turn_N])
+        states.append(ends)
+    memory_ND = torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0]
 
     decoder = model.decoder
-    start = encoded if decoder.passes_state else [(torch.zeros_like(h_BU),) * 2 for _, h_BU in encoded[:1]]
-    start = start * (1 if decoder.passes_state else len(decoder.stack.cells))
+    start = None
+    if decoder.passes_state:
+        from_source_B = to_target_B.argsort()
+        encoded = [state for layer in zip(*states, strict=True) for state in layer]
+        start = [(c_BU[from_source_B], h_BU[from_source_B]) for c_BU, h_BU in encoded]
+    layer_masks = None if decoder_masks is None else [target.take(mask) for mask in decoder_masks]
     if decoder.attention is None:
-        output_TBU, _ = _run_stack(decoder.stack, y_TBU, decoder_masks, dtype, start)
+        output_NU, _ = _run_stack(decoder.stack, y_NU, target, layer_masks, dtype, start)
     else:
-        output_TBU = _run_attention(decoder, y_TBU, memory_SBD, real_SB, start, decoder_masks, dtype)
-
-    counted_N = batch.real_TB.flatten().nonzero().squeeze(1)
-    output_NU = output_TBU.flatten(0, 1)[counted_N]
-    words_N = batch.tgt_out_TB.flatten()[counted_N]
-    total: Tensor = _CrossEntropy.apply(output_NU, model.projection_UV, words_N, dtype)
+        slot_N = to_target_B[source.sentence_N] * len(source.slices) + source.step_N
+        output_NU = _run_attention(decoder, y_NU, target, layer_masks, dtype, start, memory_ND, source, slot_N)
+    words_N = target.take(batch.tgt_out_TB)
+    total: Tensor = CrossEntropy.apply(output_NU, model.projection_UV, words_N, dtype)
     return total / len(batch.src_BS)
 
 
-def _scaled(cell: LSTMCell) -> tuple[Tensor, Tensor]:
+def _embed(model: Seq2Seq, src_N: Tensor, tgt_N: Tensor) -> tuple[Tensor, Tensor]:
+    """Looks up packed words; with a shared vocabulary at once, as `Seq2Seq.embed` does."""
+    if model.hparams.share_vocab:
+        both_NU = F.embedding(torch.cat([src_N, tgt_N]), model.src_embedding_VU, sparse=True)
+        return both_NU[: len(src_N)], both_NU[len(src_N) :]
+    return (
+        F.embedding(src_N, model.src_embedding_VU, sparse=True),
+        F.embedding(tgt_N, model.tgt_embedding_VU, sparse=True),
+    )
+
+
+def _sigmoid_weights(cell: Any) -> tuple[Tensor, Tensor]:
     """Returns kernel and bias of a cell for gates that are all sigmoids, the forget bias included."""
-    units = cell.bias_G.shape[0] // 4
-    doubled_4 = torch.tensor([1.0, 2.0, 1.0, 1.0]).repeat_interleave(units)
-    forget_4 = torch.tensor([0.0, 0.0, cell.forget_bias, 0.0]).repeat_interleave(units)
-    return cell.kernel_IG * doubled_4, cell.bias_G * doubled_4 + forget_4
+    assert isinstance(cell, LSTMCell)
+    units = len(cell.bias_G) // 4
+    doubled_G = torch.tensor([1.0, 2.0, 1.0, 1.0]).repeat_interleave(units)
+    forget_G = torch.tensor([0.0, 0.0, cell.forget_bias, 0.0]).repeat_interleave(units)
+    return cell.kernel_IG * doubled_G, cell.bias_G * doubled_G + forget_G
 
 
 def _run_stack(
     stack: Stack,
-    x_TBU: Tensor,
+    x_NU: Tensor,
+    packing: Packing,
     masks: Sequence[Tensor] | None,
     dtype: torch.dtype,
-    start: Sequence[tuple[Tensor, Tensor]] | None = None,
-    real_TB: Tensor | None = None,
-    last_B: Tensor | None = None,
-) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """Runs one layer after the other over all steps; returns the top outputs and each layer's state at `last_B`."""
-    states = []
+    start: States | None = None,
+) -> tuple[Tensor, States]:
+    """Runs one layer after the other over all steps; returns the top outputs and each layer's last states."""
+    zero_BU = x_NU.new_zeros(len(packing.order_B), stack.units)
+    ends = []
     for layer, cell in enumerate(stack.cells):
-        assert isinstance(cell, LSTMCell)
-        kernel_IG, bias_G = _scaled(cell)
-        width = x_TBU.shape[2]
-        dropped_TBU = x_TBU if masks is None else x_TBU * masks[layer]
-        gates_TBG = linear(dropped_TBU, kernel_IG[:width], bias_G, dtype)
-        zero_BU = x_TBU.new_zeros(x_TBU.shape[1], stack.units)
+        kernel_IG, bias_G = _sigmoid_weights(cell)
+        width = x_NU.shape[1]
+        dropped_NU = x_NU if masks is None else x_NU * masks[layer]
+        gates_NG = linear(dropped_NU, kernel_IG[:width], bias_G, dtype)
         c_BU, h_BU = (zero_BU, zero_BU) if start is None else start[layer]
-        h_TBU, c_BU = _Layer.apply(gates_TBG, kernel_IG[width:], c_BU, h_BU, real_TB)
-        if last_B is not None:
-            states.append((c_BU, h_TBU[last_B, torch.arange(len(last_B))]))
-        x_TBU = h_TBU + x_TBU if stack.residual and layer > 0 else h_TBU
-    return x_TBU, states
-
-
-def _cell(gates_BG: Tensor, c_BU: Tensor, h_BU: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Goes one step, writing the output to `h_BU`; returns the candidate, the next c and its tanh."""
-    i_BU, j_BU, f_BU, o_BU = gates_BG.sigmoid_().chunk(4, dim=1)
-    candidate_BU = torch.mul(j_BU, 2.0).sub_(1.0)
-    c_BU = torch.mul(c_BU, f_BU).addcmul_(candidate_BU, i_BU)
-    tanh_BU = torch.mul(c_BU, 2.0).sigmoid_().mul_(2.0).sub_(1.0)
-    torch.mul(tanh_BU, o_BU, out=h_BU)
-    return candidate_BU, c_BU, tanh_BU
-
-
-def _cell_backward(
-    d_gates_BG: Tensor, dh_BU: Tensor, dc_BU: Tensor, gates_BG: Tensor, before_BU: Tensor, saved: tuple[Tensor, Tensor]
-) -> None:
-    """Goes one step back: fills `d_gates_BG`, and turns `dc_BU` from after the step to before it."""
-    i_BU, _, f_BU, o_BU = gates_BG.chunk(4, dim=1)
-    di_BU, dj_BU, df_BU, do_BU = d_gates_BG.chunk(4, dim=1)
-    candidate_BU, tanh_BU = saved
-    torch.mul(dh_BU, tanh_BU, out=do_BU)
-    through_BU = torch.mul(dh_BU, o_BU)
-    dc_BU.add_(through_BU).addcmul_(through_BU.mul_(tanh_BU), tanh_BU, value=-1.0)  # times 1 - tanh²
-    torch.mul(dc_BU, candidate_BU, out=di_BU)
-    torch.mul(dc_BU, i_BU, out=dj_BU).mul_(2.0)
-    torch.mul(dc_BU, before_BU, out=df_BU)
-    d_gates_BG.mul_(torch.addcmul(gates_BG, gates_BG, gates_BG, value=-1.0))  # the sigmoids' derivative
-    dc_BU.mul_(f_BU)
-
-
-class _Layer(Function):
-    """One LSTM layer over all steps, given the input's share of the gates."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, gates_TBG: Tensor, kernel_UG: Tensor, c_BU: Tensor, h_BU: Tensor, real_TB: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        n, batch, units = len(gates_TBG), *c_BU.shape
-        h_TBU = gates_TBG.new_empty(n + 1, batch, units)
-        h_TBU[0] = h_BU
-        cells, gates, saved = [c_BU], [], []
-        partial = [] if real_TB is None else (~real_TB.all(dim=1)).tolist()
-        for t in range(n):
-            gates_BG = product_plus(h_TBU[t], kernel_UG, gates_TBG[t])
-            if real_TB is not None and partial[t]:
-                ended_B1 = ~real_TB[t][:, None]
-                gates_BG[:, :units].masked_fill_(ended_B1, -1e9)  # let nothing in
-                gates_BG[:, 2 * units : 3 * units].masked_fill_(ended_B1, 1e9)  # forget nothing
-            candidate_BU, c_BU, tanh_BU = _cell(gates_BG, c_BU, h_TBU[t + 1])
-            cells.append(c_BU)
-            gates.append(gates_BG)
-            saved.append((candidate_BU, tanh_BU))
-        ctx.save_for_backward(kernel_UG)
-        ctx.steps = h_TBU, cells, gates, saved
-        return h_TBU[1:], c_BU
-
-    @staticmethod
-    @once_differentiable
-    def backward(
-        ctx: Any, d_output_TBU: Tensor, dc_BU: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
-        (kernel_UG,) = ctx.saved_tensors
-        h_TBU, cells, gates, saved = ctx.steps
-        d_gates_TBG = torch.empty(len(gates), *gates[0].shape)
-        dc_BU, dh_BU = dc_BU.clone(), d_output_TBU[-1]
-        for t in range(len(gates) - 1, -1, -1):
-            _cell_backward(d_gates_TBG[t], dh_BU, dc_BU, gates[t], cells[t], saved[t])
-            to_BU = d_output_TBU[t - 1] if t > 0 else torch.zeros_like(dh_BU)
-            dh_BU = product_plus(d_gates_TBG[t], kernel_UG.t(), to_BU)
-        d_kernel_UG = product(h_TBU[:-1].flatten(0, 1).t(), d_gates_TBG.flatten(0, 1))
-        return d_gates_TBG, d_kernel_UG, dc_BU, dh_BU, None
+        h_NU, c_BU = Layer.apply(gates_NG, kernel_IG[width:], c_BU, h_BU, packing)
+        ends.append((c_BU, h_NU[packing.last_B]))
+        x_NU = h_NU + x_NU if stack.residual and layer > 0 else h_NU
+    return x_NU, ends
 
 
 def _run_attention(
     decoder: Decoder,
-    y_TBU: Tensor,
-    memory_SBD: Tensor,
-    real_SB: Tensor,
-    start: Sequence[tuple[Tensor, Tensor]],
-    masks: Sequence[Tensor] | None,
+    y_NU: Tensor,
+    packing: Packing,
+    masks: list[Tensor] | None,
     dtype: torch.dtype,
+    start: States | None,
+    memory_ND: Tensor,
+    source: Packing,
+    slot_N: Tensor,
 ) -> Tensor:
-    """Runs the decoder with attention and input feeding over all steps; returns what predicts the words."""
-    attention, layer_QU = decoder.attention, decoder.attention_layer_QU
+    """Runs the decoder with attention over all steps; `slot_N` is the place of each memory row in (B, S)."""
+    attention, layer_QU, units = decoder.attention, decoder.attention_layer_QU, decoder.stack.units
     assert attention is not None
     assert layer_QU is not None
-    units = decoder.stack.units
-    keys_SBU = linear(memory_SBD, attention.memory_layer_DU, dtype=dtype)
-    if attention.scale is not None:
-        keys_SBU = keys_SBU * attention.scale
-    contexts_SBU = linear(memory_SBD, layer_QU[units:], dtype=dtype)
-    shut_BS = torch.zeros(real_SB.shape).masked_fill_(~real_SB, -math.inf).t()
-    shut_BS[:, 0] = 0.0  # as in the model: an empty source has one step
+    batch, longest = len(packing.order_B), len(source.slices)
 
-    kernels, biases = zip(*(_scaled(cell) for cell in decoder.stack.cells), strict=True)
-    words_TBU = y_TBU if masks is None else y_TBU * masks[0][:, :, :units]
-    gates_TBG = linear(words_TBU, kernels[0][:units], biases[0], dtype)
-    others = [None if masks is None else mask[:, :, -units:] for mask in masks or [None] * len(kernels)]
-    output_TBU: Tensor = _AttentionDecoder.apply(
-        (decoder.stack.residual, decoder.output_attention, others, shut_BS),
-        gates_TBG,
-        keys_SBU.transpose(0, 1).contiguous(),
-        contexts_SBU.transpose(0, 1).contiguous(),
+    def spread(rows_NU: Tensor) -> Tensor:
+        return rows_NU.new_zeros(batch * longest, units).index_copy(0, slot_N, rows_NU).view(batch, longest, units)
+
+    keys_NU = linear(memory_ND, attention.memory_layer_DU, dtype=dtype)
+    if attention.scale is not None:
+        keys_NU = keys_NU * attention.scale
+    contexts_NU = linear(memory_ND, layer_QU[units:], dtype=dtype)
+    shut_BS = keys_NU.new_full((batch * longest,), -math.inf)
+    shut_BS[slot_N] = 0.0
+
+    kernels, biases = zip(*(_sigmoid_weights(cell) for cell in decoder.stack.cells), strict=True)
+    words_NU = y_NU if masks is None else y_NU * masks[0][:, :units]
+    zero_BU = y_NU.new_zeros(batch, units)
+    plan = AttentionPlan(
+        packing,
+        decoder.stack.residual,
+        decoder.output_attention,
+        [None] * len(kernels) if masks is None else [mask[:, -units:] for mask in masks],
+        shut_BS.view(batch, longest),
+    )
+    output_NU: Tensor = AttentionDecoder.apply(
+        plan,
+        linear(words_NU, kernels[0][:units], biases[0], dtype),
+        spread(keys_NU),
+        spread(contexts_NU),
         layer_QU[:units],
         *(kernels[0][units:], *kernels[1:]),
         *biases[1:],
-        *(tensor for state in start for tensor in state),
+        *(tensor for state in start or [(zero_BU, zero_BU)] * len(kernels) for tensor in state),
     )
-    return output_TBU
+    return output_NU
 
 
-class _AttentionDecoder(Function):
-    """All steps of the decoder. Each layer's kernel is for [its dropped input, its last output], 2 U wide.
+class CrossEntropy(Function):
+    """`apply(output_NU, projection_UV, words_N, dtype)`: the cross-entropy of the right words, summed.
 
-    The bottom layer's input is the last attention vector only: `gates_TBG` holds the words' share.
+    Makes the gradients on the way, as the logits are not kept.
     """
-
-    @staticmethod
-    def forward(
-        ctx: Any, plan: Any, gates_TBG: Tensor, keys_BSU: Tensor, contexts_BSU: Tensor, query_UU: Tensor, *rest: Tensor
-    ) -> Tensor:
-        residual, output_attention, masks, shut_BS = plan
-        layers = (len(rest) + 1) // 4
-        kernels, biases, start = rest[:layers], rest[layers : 2 * layers - 1], rest[2 * layers - 1 :]
-        n, batch, units = len(gates_TBG), *start[0].shape
-        # Step t reads inputs[layer][t] = [dropped input, last output] and writes its output to the next row.
-        inputs = [gates_TBG.new_empty(n + 1, batch, 2 * units) for _ in range(layers)]
-        cells = [[start[2 * layer]] for layer in range(layers)]
-        for layer in range(layers):
-            inputs[layer][0, :, units:] = start[2 * layer + 1]
-        keys_BUS = keys_BSU.transpose(1, 2)
-        attention_TBU, query_TBU = gates_TBG.new_empty(n, batch, units), gates_TBG.new_empty(n, batch, units)
-        weights_TBS = gates_TBG.new_empty(n, *shut_BS.shape)
-        gates: list[list[Tensor]] = []
-        saved: list[list[tuple[Tensor, Tensor]]] = []
-        x_BU = torch.zeros_like(start[0])
-        for t in range(n):
-            gates.append([])
-            saved.append([])
-            for layer in range(layers):
-                fed_BI = inputs[layer][t]
-                if masks[layer] is None:
-                    fed_BI[:, :units] = x_BU
-                else:
-                    torch.mul(x_BU, masks[layer][t], out=fed_BI[:, :units])
-                gates_BG = product_plus(fed_BI, kernels[layer], gates_TBG[t] if layer == 0 else biases[layer - 1])
-                h_BU = inputs[layer][t + 1, :, units:]
-                candidate_BU, c_BU, tanh_BU = _cell(gates_BG, cells[layer][-1], h_BU)
-                cells[layer].append(c_BU)
-                gates[t].append(gates_BG)
-                saved[t].append((candidate_BU, tanh_BU))
-                x_BU = h_BU + x_BU if residual and layer > 0 else h_BU
-            query_TBU[t] = x_BU
-            scores_BS = torch.bmm(query_TBU[t][:, None], keys_BUS)[:, 0].add_(shut_BS)
-            torch.softmax(scores_BS, dim=1, out=weights_TBS[t])
-            context_BU = torch.bmm(weights_TBS[t][:, None], contexts_BSU)[:, 0]
-            x_BU = product_plus(query_TBU[t], query_UU, context_BU)
-            attention_TBU[t] = x_BU
-        ctx.plan = plan
-        ctx.save_for_backward(keys_BSU, contexts_BSU, query_UU, *kernels)
-        ctx.steps = inputs, cells, gates, saved, query_TBU, weights_TBS
-        return attention_TBU if output_attention else query_TBU
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_output_TBU: Tensor) -> tuple[Tensor | None, ...]:
-        residual, output_attention, masks, _ = ctx.plan
-        keys_BSU, contexts_BSU, query_UU, *kernels = ctx.saved_tensors
-        inputs, cells, gates, saved, query_TBU, weights_TBS = ctx.steps
-        n, batch, units = query_TBU.shape
-        layers = len(kernels)
-        d_gates = [torch.empty(n, batch, 4 * units) for _ in range(layers)]
-        d_attention_TBU, d_scores_TBS = torch.empty_like(query_TBU), torch.empty_like(weights_TBS)
-        contexts_BUS = contexts_BSU.transpose(1, 2)
-        dc = [torch.zeros_like(cells[layer][0]) for layer in range(layers)]
-        dh = [torch.zeros_like(cells[layer][0]) for layer in range(layers)]
-        d_fed_BU = torch.zeros_like(dc[0])  # of the attention vector, from the step after
-        for t in range(n - 1, -1, -1):
-            da_BU = d_attention_TBU[t]
-            if output_attention:
-                torch.add(d_fed_BU, d_output_TBU[t], out=da_BU)
-            else:
-                da_BU.copy_(d_fed_BU)
-            d_weights_BS = torch.bmm(da_BU[:, None], contexts_BUS)[:, 0]
-            d_scores_BS = torch._softmax_backward_data(d_weights_BS, weights_TBS[t], 1, torch.float32)
-            d_scores_TBS[t] = d_scores_BS
-            dx_BU = product_plus(da_BU, query_UU.t(), torch.bmm(d_scores_BS[:, None], keys_BSU)[:, 0])
-            if not output_attention:
-                dx_BU.add_(d_output_TBU[t])
-            for layer in range(layers - 1, -1, -1):
-                dh[layer].add_(dx_BU)
-                d_gates_BG = d_gates[layer][t]
-                _cell_backward(d_gates_BG, dh[layer], dc[layer], gates[t][layer], cells[layer][t], saved[t][layer])
-                d_fed_BI = product(d_gates_BG, kernels[layer].t())
-                dh[layer] = d_fed_BI[:, units:]
-                below_BU = d_fed_BI[:, :units]
-                if masks[layer] is not None:
-                    below_BU.mul_(masks[layer][t])
-                dx_BU = below_BU.add_(dx_BU) if residual and layer > 0 else below_BU
-            d_fed_BU = dx_BU
-        d_keys_BSU = torch.bmm(d_scores_TBS.permute(1, 2, 0), query_TBU.transpose(0, 1))
-        d_contexts_BSU = torch.bmm(weights_TBS.permute(1, 2, 0), d_attention_TBU.transpose(0, 1))
-        d_query_UU = product(query_TBU.flatten(0, 1).t(), d_attention_TBU.flatten(0, 1))
-        d_kernels = [product(inputs[k][:-1].flatten(0, 1).t(), d_gates[k].flatten(0, 1)) for k in range(layers)]
-        d_biases = [d_gates_TBG.sum(dim=(0, 1)) for d_gates_TBG in d_gates[1:]]
-        d_start = [tensor for pair in zip(dc, dh, strict=True) for tensor in pair]
-        return None, d_gates[0], d_keys_BSU, d_contexts_BSU, d_query_UU, *d_kernels, *d_biases, *d_start
-
-
-class _CrossEntropy(Function):
-    """The cross-entropy of the right words, summed; makes the gradients on the way, as the logits are not kept."""
 
     @staticmethod
     def forward(ctx: Any, output_NU: Tensor, projection_UV: Tensor, words_N: Tensor, dtype: torch.dtype) -> Tensor:

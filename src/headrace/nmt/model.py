@@ -79,6 +79,15 @@ def steps(n: int, lengths_B: Tensor) -> Tensor:
     return torch.arange(n, device=lengths_B.device)[:, None] < lengths_B
 
 
+def draw_mask(shape: tuple[int, ...], dropout: float, generator: Generator | None, device: torch.device) -> Tensor:
+    """Draws factors for dropout: 0 with the probability `dropout` (to a 65,536th), else 1 / (1 - dropout)."""
+    # Four 16-bit numbers out of each draw take a fifth of the time of `bernoulli_`, which would be a tenth of training.
+    size = math.prod(shape)
+    draws = torch.empty(-(-size // 4), dtype=torch.int64, device=device).random_(-(2**63), None, generator=generator)
+    kept = draws.view(torch.int16)[:size] >= round(dropout * 65536) - 32768
+    return kept.view(shape) * (1.0 / (1.0 - dropout))
+
+
 class LSTMCell(nn.Module):
     """One step of an LSTM layer; the gates in the kernel's columns are input, candidate, forget, output."""
 
@@ -121,12 +130,8 @@ class Stack(nn.Module):
 
     def draw_masks(self, n: int, batch: int, dropout: float, generator: Generator | None) -> list[Tensor]:
         """Draws the masks of `n` steps for each layer."""
-        shapes = [(n, batch, cell.kernel_IG.shape[0] - self.units) for cell in self.cells]
-        device = self.cells[0].kernel_IG.device
-        keep = 1.0 - dropout
-        return [
-            torch.empty(shape, device=device).bernoulli_(keep, generator=generator).div_(keep) for shape in shapes
-        ]
+        widths = [cell.kernel_IG.shape[0] - self.units for cell in self.cells]
+        return [draw_mask((n, batch, width), dropout, generator, self.cells[0].bias_G.device) for width in widths]
 
 
 class Encoder(nn.Module):
@@ -143,7 +148,8 @@ class Encoder(nn.Module):
         outputs, states = [], []
         for direction, stack in enumerate(self.stacks):
             flip = [0] if direction == 1 else []
-            output_SBU, state = self.read(stack, x_SBU.flip(flip), real_SB.flip(flip), masks and masks[direction])
+            dropped = None if masks is None else [mask.flip(flip) for mask in masks[direction]]
+            output_SBU, state = self.read(stack, x_SBU.flip(flip), real_SB.flip(flip), dropped)
             outputs.append(output_SBU.flip(flip))
             states.append(state)
         # Both directions in turn: the decoder's layer 0 starts from forward 0, its layer 1 from backward 0.
