@@ -42,13 +42,15 @@ class Translations(NamedTuple):
 def longest_translations(src_len_B: Tensor, tgt_max_len_infer: int | None = None, whole_batch: bool = False) -> Tensor:
     """Returns after how many steps each sentence's search ends: the setting, else twice the length of its source.
 
+    An empty source has an empty translation.
+
     Args:
         src_len_B: Lengths of the sources.
         tgt_max_len_infer: The setting of that name.
         whole_batch: Go by the longest source of the batch, as tensorflow/nmt does.
     """
     if tgt_max_len_infer is not None:
-        return torch.full_like(src_len_B, tgt_max_len_infer)
+        return torch.where(src_len_B > 0, tgt_max_len_infer, 0)
     return (src_len_B.max().expand_as(src_len_B) if whole_batch else src_len_B) * 2
 
 
@@ -72,6 +74,7 @@ def translate(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, hparams: HParam
 @torch.no_grad()
 def greedy_search(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, limits_B: Tensor) -> Translations:
     """Takes the likeliest word at each step, until eos or the limit."""
+    src_BS = src_BS if src_BS.shape[1] else F.pad(src_BS, (0, 1), value=EOS)
     memory, state = model.encode(src_BS, src_len_B)
     batch, longest = len(src_BS), int(limits_B.max()) if len(limits_B) else 0
     ids_BT = src_BS.new_full((batch, longest), EOS)
@@ -137,6 +140,7 @@ def beam_search(
     coverage_penalty_weight times the sum over source words of -log(attention had), where that is below 1. A finished
     hypothesis goes on competing, and can be pushed out.
     """
+    src_BS = src_BS if src_BS.shape[1] else F.pad(src_BS, (0, 1), value=EOS)
     memory, state = model.encode(src_BS, src_len_B)
     batch, longest = len(src_BS), int(limits_B.max()) if len(limits_B) else 0
     state = _take(None, state, *[torch.arange(batch).repeat_interleave(beam_width)] * 2)[1]

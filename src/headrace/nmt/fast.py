@@ -41,7 +41,7 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
     """
     if int(batch.src_len_B.min()) == 0:  # nothing to pack; rare enough to leave it to the model
         return model.loss(batch, masks)
-    dtype = torch.bfloat16 if model.hparams.compute_dtype == "bfloat16" else torch.float32
+    dtype = torch.bfloat16 if model.hparams.compute_dtype == "bfloat16" else model.projection_UV.dtype
     encoder_masks, decoder_masks = masks or Masks(None, None)
     source, target = pack(batch.src_len_B), pack(batch.tgt_len_B)
     x_NU, y_NU = _embed(model, source.take(batch.src_BS.t()), target.take(batch.tgt_in_TB))
@@ -188,7 +188,7 @@ class CrossEntropy(Function):
         for start in range(0, len(words_N), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
             x_NU, right_N1 = output_NU[rows].to(dtype), words_N[rows, None]
-            d_logits_NV = torch.softmax(product(x_NU, weight_UV), dim=1, dtype=torch.float32)
+            d_logits_NV = torch.softmax(product(x_NU, weight_UV), dim=1, dtype=output_NU.dtype)
             total -= d_logits_NV.gather(1, right_N1).clamp_(min=1e-38).log_().sum()
             if d_output_NU is not None and d_projection_UV is not None:
                 d_logits_NV.scatter_add_(1, right_N1, d_logits_NV.new_full(right_N1.shape, -1.0))

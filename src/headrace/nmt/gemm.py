@@ -56,12 +56,11 @@ class _Linear(Function):
 
     @staticmethod
     def forward(ctx: Any, x_NI: Tensor, w_IO: Tensor, bias_O: Tensor | None, dtype: torch.dtype) -> Tensor:
+        ctx.dtype, ctx.has_bias = x_NI.dtype, bias_O is not None
         x_NI, w_IO = x_NI.to(dtype), w_IO.to(dtype)
         ctx.save_for_backward(x_NI, w_IO)
-        ctx.has_bias = bias_O is not None
-        if bias_O is None:
-            return product(x_NI, w_IO).float()
-        return product_plus(x_NI, w_IO, bias_O.to(dtype)).float()
+        y_NO = product(x_NI, w_IO) if bias_O is None else product_plus(x_NI, w_IO, bias_O.to(dtype))
+        return y_NO.to(ctx.dtype)
 
     @staticmethod
     @once_differentiable
@@ -69,10 +68,10 @@ class _Linear(Function):
         x_NI, w_IO = ctx.saved_tensors
         d_bias_O = d_NO.sum(dim=0) if ctx.has_bias else None
         d_NO = d_NO.to(x_NI.dtype)
-        return product(d_NO, w_IO.t()).float(), product(x_NI.t(), d_NO).float(), d_bias_O, None
+        return product(d_NO, w_IO.t()).to(ctx.dtype), product(x_NI.t(), d_NO).to(ctx.dtype), d_bias_O, None
 
 
-def linear(x_I: Tensor, w_IO: Tensor, bias_O: Tensor | None = None, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Returns `x @ w + bias` for x of any shape (..., I), multiplying in `dtype`; differentiable once."""
-    flat_NO: Tensor = _Linear.apply(x_I.reshape(-1, x_I.shape[-1]), w_IO, bias_O, dtype)
-    return flat_NO.view(*x_I.shape[:-1], w_IO.shape[1])
+def linear(x_NI: Tensor, w_IO: Tensor, bias_O: Tensor | None = None, dtype: torch.dtype | None = None) -> Tensor:
+    """Returns `x @ w + bias`, multiplying in `dtype`, by default that of x; differentiable once."""
+    y_NO: Tensor = _Linear.apply(x_NI, w_IO, bias_O, dtype or x_NI.dtype)
+    return y_NO

@@ -226,7 +226,7 @@ class AttentionDecoder(Function):
             n = rows.stop - rows.start
             da_BU = d_attention_NU[rows]
             d_weights_BS = torch.bmm(da_BU[:, None], contexts_BUS[:n])[:, 0]
-            d_scores_BS = torch._softmax_backward_data(d_weights_BS, weights_NS[rows], 1, torch.float32)
+            d_scores_BS = torch._softmax_backward_data(d_weights_BS, weights_NS[rows], 1, da_BU.dtype)
             d_scores_NS[rows] = d_scores_BS
             dx_BU = product_plus(da_BU, query_UU.t(), torch.bmm(d_scores_BS[:, None], keys_BSU[:n])[:, 0])
             if not plan.output_attention:
