@@ -1,121 +1,104 @@
-"""Seconds of one training step of the translation model, by implementation.
+"""One training step of the translation model: forward, backward, clipping and update, on two threads.
 
-What: forward, backward, clipping and SGD update of the tutorial's small recipe (2 layers of 128 units, scaled Luong
-attention, dropout 0.2, batch 128, vocabularies of 7,858 and 5,920 words as in Multi30k de-en) on seeded random batches
-whose lengths are drawn like Multi30k's, in five buckets.
-How: `python benchmarks/bench_nmt_step.py`. The implementations take turns, a few steps each, so that whatever else
-happens on the machine meets them all alike. Prints JSON: the median of each one's seconds a step, and the mean of its CPU
-seconds, of all threads.
-Reading: `reference` is `model.py` under autograd, `fast` is `fast.py` in float32, `fast_bfloat16` the same with
-bfloat16 inputs of the large products. The original on TensorFlow 1.15 needs 0.26 s on two cores of a like machine.
+`small` is the tutorial's recipe for Multi30k de-en: 2 layers of 128 units, scaled Luong attention, dropout 0.2, batch
+128, vocabularies of 7,858 and 5,920 words. `wide` has its IWSLT'15 shape: 512 units, both directions, 17,191 and 7,709
+words, about 20 words a sentence. Batches are seeded: lengths drawn with Multi30k's mean and spread, in buckets of ten,
+as training makes them, and word ids by Zipf's law. `model` is `model.py` under autograd, `fast` is `fast.py` in
+float32, and `bfloat16` the same with inputs of that precision for the large products. `s` is the median of the steps,
+`cpu s` the mean CPU time of all threads. The original on TensorFlow 1.15 needs 0.26 s for `small` on two cores of a
+like machine, and 4.4 s for `wide`.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import pathlib
 import statistics
-import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
-from headrace.nmt import fast
-from headrace.nmt.hparams import HParams
-from headrace.nmt.model import Batch, Masks, Seq2Seq
-from headrace.nmt.optim import Optimizer
-from headrace.nmt.runtime import prepare_process
+from benchmarks.measure import Measure
 
-SRC_WORDS, TGT_WORDS = 7858, 5920
+if TYPE_CHECKING:
+    import torch
+
+    from headrace.nmt.model import Batch
+
+BATCH = 128
 
 
-def make_batches(number: int, size: int, seed: int) -> list[Batch]:
-    """Draws batches: lengths from a gamma distribution with the mean and spread of Multi30k, bucketed; word ids from Zipf's law."""
+def prepare(folder: pathlib.Path) -> None:
+    """Needs nothing on disk."""
+
+
+def make_batches(n: int, mean: float, vocabularies: tuple[int, int], seed: int = 1) -> list[Batch]:
+    """Draws `n` batches, of the buckets in their natural proportion."""
     rng = np.random.default_rng(seed)
-    src = np.clip(rng.gamma(8.9, 12.44 / 8.9, number * size * 4).round(), 2, 50).astype(np.int64)
+    src = np.clip(rng.gamma(8.9, mean / 8.9, 4 * n * BATCH).round(), 2, 50).astype(np.int64)
     tgt = np.clip(src + rng.normal(0.6, 2.1, len(src)).round(), 2, 50).astype(np.int64)
     buckets = np.minimum(5, np.maximum(src, tgt) // 10)
-    batches = []
-    for _ in range(number):
-        chosen = rng.choice(np.flatnonzero(buckets == rng.choice(buckets)), size)
-        batches.append(_batch(src[chosen], tgt[chosen], rng))
-    return batches
+    chosen = np.sort(buckets)[np.linspace(0, len(buckets) - 1, n + 2).astype(int)[1:-1]]
+    rows = [rng.choice(np.flatnonzero(buckets == bucket), BATCH) for bucket in chosen]
+    return [_batch(src[row], tgt[row], vocabularies, rng) for row in rows]
 
 
-def _batch(src_len: np.ndarray, tgt_len: np.ndarray, rng: np.random.Generator) -> Batch:
-    def words(lengths: np.ndarray, extra: int, vocabulary: int) -> torch.Tensor:
-        ids = rng.zipf(1.2, (len(lengths), int(lengths.max()) + extra)) % (vocabulary - 3) + 3
-        ids[np.arange(ids.shape[1])[None] >= lengths[:, None] + extra] = 2
+def _batch(
+    src_len: NDArray[np.int64], tgt_len: NDArray[np.int64], vocabularies: tuple[int, int], rng: np.random.Generator
+) -> Batch:
+    import torch
+
+    from headrace.nmt.model import Batch
+
+    def words(lengths: NDArray[np.int64], words: int) -> torch.Tensor:
+        ids = rng.zipf(1.2, (BATCH, int(lengths.max()))) % (words - 3) + 3
+        ids[np.arange(ids.shape[1]) >= lengths[:, None]] = 2
         return torch.from_numpy(ids)
 
-    target = words(tgt_len, 1, TGT_WORDS)
-    target[:, 0] = 1
-    target = torch.cat([target, torch.full((len(target), 1), 2)], dim=1)
-    return Batch(words(src_len, 0, SRC_WORDS), torch.from_numpy(src_len), target, torch.from_numpy(tgt_len + 1))
+    sos, eos = torch.full((BATCH, 1), 1), torch.full((BATCH, 1), 2)
+    target = torch.cat([sos, words(tgt_len, vocabularies[1]), eos], dim=1)
+    lengths = torch.from_numpy(src_len), torch.from_numpy(tgt_len + 1)
+    return Batch(words(src_len, vocabularies[0]), lengths[0], target, lengths[1])
 
 
-Loss = Callable[[Seq2Seq, Batch, Masks], torch.Tensor]
+def _steps(kind: str, wide: bool) -> dict[str, float]:
+    from headrace.nmt import fast
+    from headrace.nmt.hparams import HParams
+    from headrace.nmt.model import Seq2Seq
+    from headrace.nmt.optim import Optimizer
+    from headrace.nmt.runtime import prepare_process
 
-
-def step(model: Seq2Seq, optimizer: Optimizer, batch: Batch, loss_of: Loss) -> tuple[float, float, float]:
-    """Makes one update; returns its loss, seconds and CPU seconds."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    loss = loss_of(model, batch, model.draw_masks(batch))
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step(0)
-    return loss.item(), time.perf_counter() - wall, time.process_time() - cpu
-
-
-def main() -> None:
-    """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=6, help="turns of each implementation")
-    parser.add_argument("--steps", type=int, default=8, help="steps of one turn")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--num_units", type=int, default=128)
-    parser.add_argument("--encoder_type", default="uni")
-    parser.add_argument("--only", help="time this implementation alone")
-    options = parser.parse_args()
-    prepare_process(options.threads)
-    batches = make_batches(options.steps, 128, seed=1)
+    prepare_process(threads=2)
     hparams = HParams(
-        num_units=options.num_units, attention="scaled_luong", encoder_type=options.encoder_type, num_train_steps=3000
+        attention="scaled_luong",
+        num_units=512 if wide else 128,
+        encoder_type="bi" if wide else "uni",
+        compute_dtype="bfloat16" if kind == "bfloat16" else "float32",
     )
-    contenders: dict[str, tuple[Loss, str]] = {
-        "reference": (lambda model, batch, masks: model.loss(batch, masks), "float32"),
-        "fast": (fast.loss, "float32"),
-        "fast_bfloat16": (fast.loss, "bfloat16"),
-    }
-    runs, seconds, cpu_seconds = {}, {}, {}
-    for name, (_, dtype) in contenders.items():
-        if options.only in (None, name):
-            model = Seq2Seq(hparams.replace(compute_dtype=dtype), SRC_WORDS, TGT_WORDS)
-            runs[name] = model, Optimizer(model.parameters(), hparams)
-            seconds[name], cpu_seconds[name] = [], []
-    for turn in range(options.rounds + 1):
-        for name, (model, optimizer) in runs.items():
-            for batch in batches:
-                _, wall, cpu = step(model, optimizer, batch, contenders[name][0])
-                if turn > 0:  # the first turn warms up
-                    seconds[name].append(wall)
-                    cpu_seconds[name].append(cpu)
-    report = {
-        "torch": torch.__version__,
-        "threads": options.threads,
-        "source_words": round(float(np.mean([float(b.src_len_B.float().mean()) for b in batches])), 2),
-        "target_words": round(float(np.mean([float(b.tgt_len_B.float().mean()) for b in batches])), 2),
-        "steps": {
-            name: {
-                "seconds": round(statistics.median(seconds[name]), 4),
-                "mean_seconds": round(statistics.fmean(seconds[name]), 4),
-                "cpu_seconds": round(statistics.fmean(cpu_seconds[name]), 4),
-            }
-            for name in runs
-        },
-    }
-    print(json.dumps(report, indent=2))
+    vocabularies = (17191, 7709) if wide else (7858, 5920)
+    batches = make_batches(3 if wide else 12, 20.0 if wide else 12.44, vocabularies)
+    model = Seq2Seq(hparams, *vocabularies)
+    optimizer = Optimizer(model.parameters(), hparams)
+    times = []
+    for turn in range(2 if wide else 4):
+        for batch in batches:
+            with Measure() as measure:
+                masks = model.draw_masks(batch)
+                loss = model.loss(batch, masks) if kind == "model" else fast.loss(model, batch, masks)
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step(0)
+            if turn > 0:  # the first turn warms up
+                times.append(measure)
+    return {"s": statistics.median(m.wall for m in times), "cpu s": statistics.fmean(m.cpu for m in times)}
 
 
-if __name__ == "__main__":
-    main()
+def _contender(kind: str, wide: bool) -> Callable[[pathlib.Path], dict[str, float]]:
+    return lambda folder: _steps(kind, wide)
+
+
+CONTENDERS = {
+    f"{'wide' if wide else 'small'}, {kind}": _contender(kind, wide)
+    for wide in (False, True)
+    for kind in ("model", "fast", "bfloat16")
+}

@@ -1,8 +1,8 @@
 """Compares the translation model with recordings of tensorflow/nmt: `nmt_golden.py FOLDER [--tolerance X]`.
 
-Each `.npz` of the folder holds one small model of the original: its weights, a batch, and what the original computed from
-them: logits, loss, every gradient, six SGD updates, greedy translations with their attention, and beams. Prints a line
-for each recording that deviates, names those whose variant is not built, and ends with "N passed, N failed".
+Each `.npz` of the folder holds one small model of the original: its weights, a batch, and what the original computed
+from them: logits, loss, every gradient, six SGD updates, greedy translations with their attention, and beams. Prints a
+line for each recording that deviates, names those whose variant is not built, and ends with "N passed, N failed".
 
 Exit status: 0 all passed; 1 something deviates; 2 nothing deviates, but some recordings were not compared.
 """

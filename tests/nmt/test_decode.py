@@ -5,11 +5,11 @@ import math
 
 import pytest
 import torch
-from conftest import MakeBatch, MakeModel
 from torch import Tensor
 
 from headrace.nmt.decode import EOS, SOS, beam_search, greedy_search, longest_translations, translate
 from headrace.nmt.model import Batch, Seq2Seq
+from tests.nmt.conftest import MakeBatch, MakeModel
 
 
 def log_probs(model: Seq2Seq, src: Tensor, src_len: Tensor, words: list[int]) -> list[float]:

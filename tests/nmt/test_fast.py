@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from conftest import MakeBatch, MakeModel
 
 from headrace.nmt import fast
 from headrace.nmt.recurrence import pack
 from headrace.nmt.weights import export_gradients
+from tests.nmt.conftest import MakeBatch, MakeModel
 
-VARIANTS = [
+VARIANTS: list[dict[str, object]] = [
     {},
     {"num_layers": 1},
     {"encoder_type": "bi"},
@@ -45,7 +45,7 @@ def test_same_loss_and_gradients(
     expected, got = results
     assert expected.keys() == got.keys()
     for name, value in expected.items():
-        torch.testing.assert_close(got[name], value, rtol=1e-6, atol=1e-9, msg=lambda m, name=name: f"{name}: {m}")
+        torch.testing.assert_close(got[name], value, rtol=1e-6, atol=1e-9, msg=name)
 
 
 def test_the_models_own_precision(make_batch: MakeBatch, make_model: MakeModel) -> None:

@@ -10,8 +10,9 @@ from headrace.nmt.hparams import FIELDS, HParamError, HParams
 
 def test_the_tutorials_command_line() -> None:
     command = (
-        "--attention=scaled_luong --src=vi --tgt=en --vocab_prefix=/tmp/nmt_data/vocab --train_prefix=/tmp/nmt_data/train "
-        "--dev_prefix=/tmp/nmt_data/tst2012 --test_prefix=/tmp/nmt_data/tst2013 --out_dir=/tmp/nmt_attention_model "
+        "--attention=scaled_luong --src=vi --tgt=en --vocab_prefix=/tmp/nmt_data/vocab "
+        "--train_prefix=/tmp/nmt_data/train --dev_prefix=/tmp/nmt_data/tst2012 "
+        "--test_prefix=/tmp/nmt_data/tst2013 --out_dir=/tmp/nmt_attention_model "
         "--num_train_steps=12000 --steps_per_stats=100 --num_layers=2 --num_units=128 --dropout=0.2 --metrics=bleu"
     )
     hparams = HParams().replace(**parse_flags(command.split()))
@@ -69,5 +70,5 @@ def test_flags_beat_the_file(tmp_path: Path) -> None:
 
 def test_a_stranger_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "h.json").write_text('{"num_unit": 8}')
-    with pytest.raises(HParamError, match="h.json: unknown flag --num_unit; did you mean --num_units"):
+    with pytest.raises(HParamError, match=r"h\.json: unknown flag --num_unit; did you mean --num_units"):
         parse_flags([f"--hparams_path={tmp_path / 'h.json'}"])

@@ -1,22 +1,20 @@
 """The model against recordings of tensorflow/nmt, and against translations by one of its trained models."""
 
 import gzip
-import importlib.util
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import shared_data
 
 from headrace.nmt.decode import beam_search, greedy_search, longest_translations
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Seq2Seq
 from headrace.nmt.weights import import_variables
+from tests.conformance import nmt_golden as golden
+from tests.nmt.conftest import shared_data
 
-SCRIPT = Path(__file__).parents[1] / "conformance" / "nmt_golden.py"
 BUILT = [
     *("enc3_dec2", "forget_bias_half_gl", "luong_uni", "no_output_attention", "no_pass_hidden", "none_bi"),
     *("none_share_vocab", "none_uni", "none_uni_residual3", "scaled_luong_bi", "scaled_luong_bi4_residual"),
@@ -24,25 +22,15 @@ BUILT = [
 ]
 
 
-@pytest.fixture(scope="module")
-def golden() -> Any:
-    spec = importlib.util.spec_from_file_location("nmt_golden", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("implementation", ["reference", "fast"])
 @pytest.mark.parametrize("name", BUILT)
-def test_recording(golden: Any, name: str, implementation: str) -> None:
+def test_recording(name: str, implementation: str) -> None:
     with np.load(shared_data("nmt-golden") / f"{name}.npz", allow_pickle=False) as arrays:
         assert golden.check(dict(arrays), golden.losses()[implementation]) == []
 
 
 def test_the_script_says_what_deviates(
-    golden: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with np.load(shared_data("nmt-golden") / "none_uni.npz", allow_pickle=False) as arrays:
         recorded = dict(arrays)
@@ -50,7 +38,8 @@ def test_the_script_says_what_deviates(
     np.savez(tmp_path / "good.npz", **recorded)
     assert golden.main() == 0
     assert capsys.readouterr().out == "1 passed, 0 failed\n"
-    np.savez(tmp_path / "new.npz", **{**recorded, "config": np.array('{"unit_type": "nas", "src_vocab_size": 1, "tgt_vocab_size": 1}')})
+    config = np.array('{"unit_type": "nas", "src_vocab_size": 1, "tgt_vocab_size": 1}')
+    np.savez(tmp_path / "new.npz", **{**recorded, "config": config})
     assert golden.main() == 2
     assert "new: unsupported: unit_type=nas is not built yet" in capsys.readouterr().out
     np.savez(tmp_path / "bad.npz", **{**recorded, "train/loss": recorded["train/loss"] + 1e-3})
@@ -77,8 +66,8 @@ def trained_model() -> tuple[Seq2Seq, list[list[int]], list[str]]:
     return model, sources, tgt_words
 
 
-@pytest.mark.parametrize(("name", "width", "length_penalty"), [("greedy", 0, 0.0), ("beam10.lp0", 10, 0.0), ("beam10.lp1", 10, 1.0)])
-def test_translations_of_a_trained_model(name: str, width: int, length_penalty: float) -> None:
+@pytest.mark.parametrize(("name", "width"), [("greedy", 0), ("beam10.lp0", 10), ("beam10.lp1", 10)])
+def test_translations_of_a_trained_model(name: str, width: int) -> None:
     model, sources, words = trained_model()
     theirs = (shared_data("nmt-trained-m30k") / f"val.{name}.en").read_text(encoding="utf-8").split("\n")[:-1]
     ours = []
@@ -92,6 +81,6 @@ def test_translations_of_a_trained_model(name: str, width: int, length_penalty: 
         if width == 0:
             found = greedy_search(model, ids, lengths, limits)
         else:
-            found = beam_search(model, ids, lengths, limits, width, length_penalty)
+            found = beam_search(model, ids, lengths, limits, width, 1.0 if name.endswith("lp1") else 0.0)
         ours += [" ".join(words[word] for word in found.words(row)) for row in range(len(part))]
     assert ours == theirs[:SENTENCES]

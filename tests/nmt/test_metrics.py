@@ -4,9 +4,9 @@ import gzip
 import random
 
 import pytest
-from conftest import shared_data
 
 from headrace.nmt.metrics import bleu, rouge_l, sacre_bleu, score, undo_subwords
+from tests.nmt.conftest import shared_data
 
 
 def lines(name: str) -> list[str]:
@@ -79,7 +79,7 @@ def test_subwords() -> None:
 def test_refuses() -> None:
     with pytest.raises(ValueError, match="a hypothesis for each reference, got 2 references and 1 hypotheses"):
         score("bleu", ["a", "b"], ["a"])
-    with pytest.raises(ValueError, match="expected one of the metrics bleu, .*, got 'blue'"):
+    with pytest.raises(ValueError, match=r"expected one of the metrics bleu, .*, got 'blue'"):
         score("blue", [], [])
 
 

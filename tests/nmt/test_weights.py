@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import MakeModel
 
 from headrace.nmt.weights import export_variables, import_variables
+from tests.nmt.conftest import MakeModel
 
 
 def test_names_of_a_deep_model(make_model: MakeModel) -> None:

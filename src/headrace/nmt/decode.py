@@ -2,8 +2,8 @@
 
 Letters of shapes beyond those of `model.py`: K hypotheses kept for a sentence, R = B K rows of the decoder.
 
-A translation depends on its sentence alone: each has its own longest length, and is left alone once it is done, whatever
-the rest of its batch needs.
+A translation depends on its sentence alone: each has its own longest length, and is left alone once it is done,
+whatever the rest of its batch needs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Memory, Seq2Seq, State
@@ -121,7 +121,8 @@ class _Beam:
 
     def take(self, kept: Tensor) -> _Beam:
         """Chooses some of the sentences."""
-        return _Beam(*(part if part is None else part[kept] for part in vars(self).values()))
+        parts = {name: part[kept] for name, part in vars(self).items() if part is not None}
+        return replace(self, **parts)
 
 
 @torch.no_grad()
@@ -158,7 +159,7 @@ def beam_search(
             break
         x_RU = F.embedding(beam.words_BK.flatten(), model.tgt_embedding_VU)
         output_RU, state, weights_RS = model.decoder.step(x_RU, state, memory)
-        weights_BKS = None if weights_RS is None else weights_RS.unflatten(0, (-1, beam_width))
+        weights_BKS = None if weights_RS is None else weights_RS.view(-1, beam_width, src_BS.shape[1])
         beam, parents_BK = _extend(
             beam, output_RU @ model.projection_UV, weights_BKS, length_penalty_weight, coverage_penalty_weight
         )
@@ -202,8 +203,9 @@ def _extend(
     logits_RV[:, EOS] = float("-inf")
     best_RN, words_RN = logits_RV.topk(min(width, logits_RV.shape[1]), dim=1)
     step_RC = torch.cat([best_RN, eos_R1], dim=1) - log_total_R1
-    words_BKC = torch.cat([words_RN, torch.full_like(words_RN[:, :1], EOS)], dim=1).unflatten(0, (-1, width))
-    step_BKC = step_RC.unflatten(0, (-1, width)).masked_fill(~going_BK1, float("-inf"))
+    words_RC = torch.cat([words_RN, torch.full_like(words_RN[:, :1], EOS)], dim=1)
+    words_BKC = words_RC.view(*beam.words_BK.shape, -1)
+    step_BKC = step_RC.view(*beam.words_BK.shape, -1).masked_fill(~going_BK1, float("-inf"))
     step_BKC[:, :, -1:].masked_fill_(~going_BK1, 0.0)  # a finished hypothesis repeats eos at no cost
 
     log_probs_BKC = beam.log_probs_BK[:, :, None] + step_BKC

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from headrace.nmt.gemm import linear, product
 from headrace.nmt.model import Batch, Decoder, LSTMCell, Masks, Seq2Seq, Stack
@@ -52,7 +52,6 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
 
     outputs, states = [], []
     for direction, stack in enumerate(model.encoder.stacks):
-        assert isinstance(stack, Stack)
         layer_masks = None if encoder_masks is None else [source.take(mask) for mask in encoder_masks[direction]]
         turn_N = source.reversed_N if direction == 1 else slice(None)
         if layer_masks is not None:
@@ -75,7 +74,7 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
         slot_N = to_target_B[source.sentence_N] * len(source.slices) + source.step_N
         output_NU = _run_attention(decoder, y_NU, target, layer_masks, dtype, start, memory_ND, source, slot_N)
     words_N = target.take(batch.tgt_out_TB)
-    total: Tensor = CrossEntropy.apply(output_NU, model.projection_UV, words_N, dtype)
+    total: Tensor = CrossEntropy.apply(output_NU, model.projection_UV, words_N, dtype)  # type: ignore[no-untyped-call]
     return total / len(batch.src_BS)
 
 
@@ -90,9 +89,8 @@ def _embed(model: Seq2Seq, src_N: Tensor, tgt_N: Tensor) -> tuple[Tensor, Tensor
     )
 
 
-def _sigmoid_weights(cell: Any) -> tuple[Tensor, Tensor]:
+def _sigmoid_weights(cell: LSTMCell) -> tuple[Tensor, Tensor]:
     """Returns kernel and bias of a cell for gates that are all sigmoids, the forget bias included."""
-    assert isinstance(cell, LSTMCell)
     units = len(cell.bias_G) // 4
     doubled_G = torch.tensor([1.0, 2.0, 1.0, 1.0]).repeat_interleave(units)
     forget_G = torch.tensor([0.0, 0.0, cell.forget_bias, 0.0]).repeat_interleave(units)
@@ -116,7 +114,7 @@ def _run_stack(
         dropped_NU = x_NU if masks is None else x_NU * masks[layer]
         gates_NG = linear(dropped_NU, kernel_IG[:width], bias_G, dtype)
         c_BU, h_BU = (zero_BU, zero_BU) if start is None else start[layer]
-        h_NU, c_BU = Layer.apply(gates_NG, kernel_IG[width:], c_BU, h_BU, packing)
+        h_NU, c_BU = Layer.apply(gates_NG, kernel_IG[width:], c_BU, h_BU, packing)  # type: ignore[no-untyped-call]
         ends.append((c_BU, h_NU[packing.last_B]))
         x_NU = h_NU + x_NU if stack.residual and layer > 0 else h_NU
     return x_NU, ends
@@ -134,9 +132,8 @@ def _run_attention(
     slot_N: Tensor,
 ) -> Tensor:
     """Runs the decoder with attention over all steps; `slot_N` is the place of each memory row in (B, S)."""
-    attention, layer_QU, units = decoder.attention, decoder.attention_layer_QU, decoder.stack.units
+    attention, units = decoder.attention, decoder.stack.units
     assert attention is not None
-    assert layer_QU is not None
     batch, longest = len(packing.order_B), len(source.slices)
 
     def spread(rows_NU: Tensor) -> Tensor:
@@ -145,7 +142,7 @@ def _run_attention(
     keys_NU = linear(memory_ND, attention.memory_layer_DU, dtype=dtype)
     if attention.scale is not None:
         keys_NU = keys_NU * attention.scale
-    contexts_NU = linear(memory_ND, layer_QU[units:], dtype=dtype)
+    contexts_NU = linear(memory_ND, attention.layer_CU[units:], dtype=dtype)
     shut_BS = keys_NU.new_full((batch * longest,), -math.inf)
     shut_BS[slot_N] = 0.0
 
@@ -159,12 +156,12 @@ def _run_attention(
         [None] * len(kernels) if masks is None else [mask[:, -units:] for mask in masks],
         shut_BS.view(batch, longest),
     )
-    output_NU: Tensor = AttentionDecoder.apply(
+    output_NU: Tensor = AttentionDecoder.apply(  # type: ignore[no-untyped-call]
         plan,
         linear(words_NU, kernels[0][:units], biases[0], dtype),
         spread(keys_NU),
         spread(contexts_NU),
-        layer_QU[:units],
+        attention.layer_CU[:units],
         *(kernels[0][units:], *kernels[1:]),
         *biases[1:],
         *(tensor for state in start or [(zero_BU, zero_BU)] * len(kernels) for tensor in state),
@@ -180,6 +177,7 @@ class CrossEntropy(Function):
 
     @staticmethod
     def forward(ctx: Any, output_NU: Tensor, projection_UV: Tensor, words_N: Tensor, dtype: torch.dtype) -> Tensor:
+        """Returns the sum."""
         wanted = any(ctx.needs_input_grad)
         weight_UV = projection_UV.to(dtype)
         total = output_NU.new_zeros(())
@@ -201,5 +199,6 @@ class CrossEntropy(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_total: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        """Hands out the gradients."""
         d_output_NU, d_projection_UV = ctx.gradients
         return d_output_NU.mul_(d_total), d_projection_UV.mul_(d_total), None, None

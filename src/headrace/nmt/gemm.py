@@ -22,10 +22,10 @@ def _find_operator() -> Any:
     try:
         operator = torch.ops.mkldnn._linear_pointwise
         a, b, c = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]), torch.tensor([[5.0]])
-        works = operator.default(a, b.t(), None, "none", [], "") == 11.0 and operator.binary(a, c, b.t(), None, "add") == 16.0
+        results = operator.default(a, b.t(), None, "none", [], ""), operator.binary(a, c, b.t(), None, "add")
     except (AttributeError, RuntimeError, NotImplementedError):
         return None
-    return operator if works else None
+    return operator if [result.item() for result in results] == [11.0, 16.0] else None
 
 
 _operator = _find_operator()
@@ -73,5 +73,5 @@ class _Linear(Function):
 
 def linear(x_NI: Tensor, w_IO: Tensor, bias_O: Tensor | None = None, dtype: torch.dtype | None = None) -> Tensor:
     """Returns `x @ w + bias`, multiplying in `dtype`, by default that of x; differentiable once."""
-    y_NO: Tensor = _Linear.apply(x_NI, w_IO, bias_O, dtype or x_NI.dtype)
+    y_NO: Tensor = _Linear.apply(x_NI, w_IO, bias_O, dtype or x_NI.dtype)  # type: ignore[no-untyped-call]
     return y_NO

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import headrace as hr
+
 __all__ = ["HParamError", "HParams"]
 
 
-class HParamError(ValueError):
+class HParamError(hr.HeadraceError, ValueError):
     """A setting that cannot work: the message names the flag, what it may be, and what came."""
 
 

@@ -44,7 +44,7 @@ def undo_subwords(line: str, subword_option: str) -> str:
     Example:
         >>> undo_subwords("a be@@ au@@ tiful day", "bpe")
         'a beautiful day'
-        >>> undo_subwords("\\u2581a \\u2581beau tiful \\u2581day", "spm")
+        >>> undo_subwords("▁a ▁beau tiful ▁day", "spm")
         'a beautiful day'
     """
     if subword_option == "bpe":
@@ -131,7 +131,7 @@ def sacre_bleu(references: Lines, hypotheses: Lines, tokenize: str = "13a") -> t
         hypotheses: The translations to score, as running text.
         tokenize: sacreBLEU's tokeniser; "none" for text that is tokenised already.
     """
-    from sacrebleu.metrics import BLEU  # needed by those who ask for it alone
+    from sacrebleu import BLEU  # needed by those who ask for it alone
 
     metric = BLEU(tokenize=tokenize, force=True)
     value = float(metric.corpus_score(list(hypotheses), [list(references)]).score)

@@ -4,7 +4,7 @@ Names of tensors end in their shape, one letter a dimension:
 
     B sentences of a batch    S source steps    U units of a layer     G gates of a layer, 4 U
     V words of a vocabulary   T target steps    D depth of the memory, U or 2 U (both directions)
-    Q queries of a sentence: 1, or in beam search its hypotheses      I inputs of a layer
+    Q queries of a sentence: 1, or in beam search its hypotheses      I inputs of a layer, C = U + D
 
 Time comes first, so that `x_TBU[t]` is one contiguous step. Matrices are (inputs, outputs), as in `y = x @ W`.
 
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 
 from headrace.nmt.hparams import HParams
 
@@ -108,11 +108,13 @@ class LSTMCell(nn.Module):
 class Stack(nn.Module):
     """LSTM layers, each reading the output of the one below; `residual` adds a layer's input to its output."""
 
+    cells: Sequence[LSTMCell]
+
     def __init__(self, input_size: int, units: int, layers: int, hparams: HParams) -> None:
         super().__init__()
         widths = [input_size] + [units] * (layers - 1)
         self.units, self.residual = units, hparams.residual
-        self.cells = nn.ModuleList(LSTMCell(width, units, hparams.forget_bias) for width in widths)
+        self.cells = nn.ModuleList(LSTMCell(width, units, hparams.forget_bias) for width in widths)  # type: ignore[assignment]
 
     def zero_state(self, x_BI: Tensor) -> Cells:
         """Returns the state before the first step."""
@@ -137,11 +139,13 @@ class Stack(nn.Module):
 class Encoder(nn.Module):
     """Reads the source from left to right (uni), or from both ends with a stack for each direction (bi)."""
 
+    stacks: Sequence[Stack]
+
     def __init__(self, hparams: HParams) -> None:
         super().__init__()
         directions = 2 if hparams.encoder_type == "bi" else 1
         units, layers = hparams.num_units, hparams.encoder_layers // directions
-        self.stacks = nn.ModuleList(Stack(units, units, layers, hparams) for _ in range(directions))
+        self.stacks = nn.ModuleList(Stack(units, units, layers, hparams) for _ in range(directions))  # type: ignore[assignment]
 
     def forward(self, x_SBU: Tensor, real_SB: Tensor, masks: list[list[Tensor]] | None) -> tuple[Tensor, Cells]:
         """Returns the outputs, zero past each sentence's end, and the states at its end."""
@@ -156,9 +160,9 @@ class Encoder(nn.Module):
         return torch.cat(outputs, dim=2), tuple(state for layer in zip(*states, strict=True) for state in layer)
 
     @staticmethod
-    def read(stack: nn.Module, x_SBU: Tensor, real_SB: Tensor, masks: list[Tensor] | None) -> tuple[Tensor, Cells]:
+    def read(stack: Stack, x_SBU: Tensor, real_SB: Tensor, masks: list[Tensor] | None) -> tuple[Tensor, Cells]:
         """Runs one stack over all steps; where a sentence has ended, or not begun, its state stays."""
-        state: Cells = stack.zero_state(x_SBU[0])
+        state = stack.zero_state(x_SBU[0])
         outputs = []
         for t, real_B1 in enumerate(real_SB.unsqueeze(2)):
             output_BU, after = stack(x_SBU[t], state, None if masks is None else [mask[t] for mask in masks])
@@ -176,6 +180,8 @@ class LuongAttention(nn.Module):
     def __init__(self, memory_depth: int, units: int, scaled: bool) -> None:
         super().__init__()
         self.memory_layer_DU = nn.Parameter(torch.empty(memory_depth, units))
+        # Mixes query and context. No tanh, unlike the formula in the tutorial's text: its code has always been linear.
+        self.layer_CU = nn.Parameter(torch.empty(units + memory_depth, units))
         self.scale = nn.Parameter(torch.ones(())) if scaled else None
 
     def keys(self, values_BSD: Tensor) -> Tensor:
@@ -185,9 +191,10 @@ class LuongAttention(nn.Module):
 
     def forward(self, query_BU: Tensor, memory: Memory) -> Tensor:
         """Returns how much of each source step to take: (B, queries of a sentence, S), summing to 1 over S."""
-        query_BQU = query_BU.unflatten(0, (len(memory.keys_BSU), -1))
+        query_BQU = query_BU.view(len(memory.keys_BSU), -1, query_BU.shape[1])
         scores_BQS = query_BQU @ memory.keys_BSU.transpose(1, 2)
-        return scores_BQS.masked_fill(~memory.real_BS[:, None], -math.inf).softmax(dim=2)
+        weights_BQS: Tensor = scores_BQS.masked_fill(~memory.real_BS[:, None], -math.inf).softmax(dim=2)
+        return weights_BQS
 
 
 class Decoder(nn.Module):
@@ -200,8 +207,6 @@ class Decoder(nn.Module):
         self.output_attention, self.passes_state = hparams.output_attention, hparams.passes_state
         self.stack = Stack(2 * units if attends else units, units, hparams.decoder_layers, hparams)
         self.attention = LuongAttention(depth, units, hparams.attention == "scaled_luong") if attends else None
-        # Without tanh, unlike the formula in the tutorial's text: its code has always been linear.
-        self.attention_layer_QU = nn.Parameter(torch.empty(units + depth, units)) if attends else None
 
     def start(self, memory_SBD: Tensor, real_SB: Tensor, encoded: Cells) -> tuple[Memory | None, State]:
         """Prepares the memory and the state before the first step."""
@@ -221,14 +226,14 @@ class Decoder(nn.Module):
         Beam search steps through several hypotheses for each sentence of the memory: the hypotheses of one sentence
         follow each other in `x_BU`.
         """
-        if memory is None or self.attention is None:
+        if memory is None or self.attention is None or state.attention_BU is None:
             output_BU, cells = self.stack(x_BU, state.cells, masks)
             return output_BU, State(cells, None), None
         fed_BI = torch.cat([x_BU, state.attention_BU], dim=1)
         query_BU, cells = self.stack(fed_BI, state.cells, masks)
         weights_BQS = self.attention(query_BU, memory)
         context_BD = (weights_BQS @ memory.values_BSD).flatten(0, 1)
-        attention_BU = torch.cat([query_BU, context_BD], dim=1) @ self.attention_layer_QU
+        attention_BU = torch.cat([query_BU, context_BD], dim=1) @ self.attention.layer_CU
         output_BU = attention_BU if self.output_attention else query_BU
         return output_BU, State(cells, attention_BU), weights_BQS.flatten(0, 1)
 

@@ -1,11 +1,12 @@
 """LSTM recurrences over the steps of a batch, each one differentiable operation with its derivative written by hand.
 
-Rows are packed: the sentences of a batch are sorted by length, the longest first, and the rows of step 0 are followed by
-those of step 1, which are fewer, and so on, so that padding takes no part. Letters beyond those of `model.py`:
+Rows are packed: the sentences of a batch are sorted by length, the longest first, and the rows of step 0 are followed
+by those of step 1, which are fewer, and so on, so that padding takes no part. A letter beyond those of `model.py`:
 
-    N packed rows: all real steps of a batch          n_t rows of step t, the first n_t sentences in the sorted order
+    N packed rows, all real steps of a batch: those of step t are the first n sentences in the sorted order
 
-All four gates are sigmoids here, as tanh(x) = 2 sigmoid(2 x) - 1: whoever makes a kernel doubles the candidate's columns.
+All four gates are sigmoids here, as tanh(x) = 2 sigmoid(2 x) - 1: whoever makes a kernel doubles the candidate's
+columns.
 """
 
 from __future__ import annotations
@@ -105,6 +106,7 @@ class Layer(Function):
     def forward(
         ctx: Any, gates_NG: Tensor, kernel_UG: Tensor, c_BU: Tensor, h_BU: Tensor, packing: Packing
     ) -> tuple[Tensor, Tensor]:
+        """Goes through the steps, keeping what the way back needs."""
         h_NU = gates_NG.new_empty(len(gates_NG), c_BU.shape[1])
         last_BU, start_BU = torch.empty_like(c_BU), h_BU
         cells, gates, saved = [c_BU], [], []
@@ -124,6 +126,7 @@ class Layer(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_output_NU: Tensor, dc_BU: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+        """Goes back through the steps."""
         kernel_UG, start_BU = ctx.saved_tensors
         packing, h_NU, cells, gates, saved = ctx.steps
         d_gates_NG = h_NU.new_empty(len(h_NU), kernel_UG.shape[1])
@@ -145,7 +148,7 @@ class AttentionPlan:
     packing: Packing
     residual: bool
     output_attention: bool
-    masks: list[Tensor | None]  # for each layer the dropout of its input, (N, U); of the bottom one, of the fed attention
+    masks: list[Tensor | None]  # dropout of each layer's input, (N, U); at the bottom, of the fed attention
     shut_BS: Tensor  # minus infinity past each source's end, else 0
 
 
@@ -153,10 +156,10 @@ class AttentionDecoder(Function):
     """All steps of a decoder with Luong attention and input feeding.
 
     `apply(plan, gates_NG, keys_BSU, contexts_BSU, query_UU, kernels..., biases..., c_BU, h_BU of each layer...)` gives
-    what predicts the words, (N, U). A layer's kernel is for [its dropped input, its last output]; the bottom layer's input
-    is the last attention vector only, as `gates_NG` holds the words' share and the bias, so that `biases` are those of the
-    layers above. `contexts_BSU` is the memory after the attention layer, whose rest is `query_UU`. Sentences are in the
-    sorted order.
+    what predicts the words, (N, U). A layer's kernel is for [its dropped input, its last output]; the bottom layer's
+    input is the last attention vector only, as `gates_NG` holds the words' share and the bias, so that `biases` are
+    those of the layers above. `contexts_BSU` is the memory after the attention layer, whose rest is `query_UU`.
+    Sentences are in the sorted order.
     """
 
     @staticmethod
@@ -169,6 +172,7 @@ class AttentionDecoder(Function):
         query_UU: Tensor,
         *rest: Tensor,
     ) -> Tensor:
+        """Goes through the steps, keeping what the way back needs."""
         layers = (len(rest) + 1) // 4
         kernels, biases, start = rest[:layers], rest[layers : 2 * layers - 1], rest[2 * layers - 1 :]
         rows_N, units = len(gates_NG), query_UU.shape[0]
@@ -210,6 +214,7 @@ class AttentionDecoder(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_output_NU: Tensor) -> tuple[Tensor | None, ...]:
+        """Goes back through the steps."""
         plan: AttentionPlan = ctx.plan
         keys_BSU, contexts_BSU, query_UU, *kernels = ctx.saved_tensors
         inputs, cells, gates, saved, query_NU, weights_NS = ctx.steps
@@ -234,9 +239,7 @@ class AttentionDecoder(Function):
             for layer in range(layers - 1, -1, -1):
                 dh_BU, d_gates_BG, mask_NU = dh[layer][:n], d_gates[layer][rows], plan.masks[layer]
                 dh_BU += dx_BU
-                _cell_backward(
-                    d_gates_BG, dh_BU, dc[layer][:n], gates[layer][t], cells[layer][t][:n], saved[layer][t]
-                )
+                _cell_backward(d_gates_BG, dh_BU, dc[layer][:n], gates[layer][t], cells[layer][t][:n], saved[layer][t])
                 d_fed_BI = product(d_gates_BG, kernels[layer].t())
                 dh_BU.copy_(d_fed_BI[:, units:])
                 below_BU = d_fed_BI[:, :units] if mask_NU is None else d_fed_BI[:, :units] * mask_NU[rows]

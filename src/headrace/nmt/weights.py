@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,19 +28,18 @@ def named_weights(model: Seq2Seq) -> Iterator[tuple[str, Tensor]]:
         for direction, stack in zip(("fw", "bw"), model.encoder.stacks, strict=True):
             yield from _stack(f"{root}/encoder/bidirectional_rnn/{direction}", stack)
     decoder = model.decoder
-    if decoder.attention is None or decoder.attention_layer_QU is None:
+    if decoder.attention is None:
         yield from _stack(f"{root}/decoder", decoder.stack)
     else:
         yield f"{root}/decoder/memory_layer/kernel", decoder.attention.memory_layer_DU
         yield from _stack(f"{root}/decoder/attention", decoder.stack)
         if decoder.attention.scale is not None:
             yield f"{root}/decoder/attention/luong_attention/attention_g", decoder.attention.scale
-        yield f"{root}/decoder/attention/attention_layer/kernel", decoder.attention_layer_QU
+        yield f"{root}/decoder/attention/attention_layer/kernel", decoder.attention.layer_CU
     yield f"{root}/decoder/output_projection/kernel", model.projection_UV
 
 
-def _stack(scope: str, stack: Any) -> Iterator[tuple[str, Tensor]]:
-    assert isinstance(stack, Stack)
+def _stack(scope: str, stack: Stack) -> Iterator[tuple[str, Tensor]]:
     for layer, cell in enumerate(stack.cells):
         inner = f"multi_rnn_cell/cell_{layer}/" if len(stack.cells) > 1 else ""
         yield f"{scope}/{inner}basic_lstm_cell/kernel", cell.kernel_IG
@@ -79,7 +77,8 @@ def export_variables(model: Seq2Seq) -> dict[str, NDArray[np.float32]]:
 
 def export_gradients(model: Seq2Seq) -> dict[str, NDArray[np.float32]]:
     """Returns copies of all gradients by the names of their weights in tensorflow/nmt."""
-    return {
-        name: (torch.zeros_like(weight) if weight.grad is None else weight.grad.to_dense()).detach().cpu().numpy().copy()
-        for name, weight in named_weights(model)
-    }
+    gradients = {}
+    for name, weight in named_weights(model):
+        gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad.to_dense()
+        gradients[name] = gradient.detach().cpu().numpy().copy()
+    return gradients
