@@ -1,0 +1,204 @@
+"""The loss of `model.py` and its gradient in less time: the same numbers in another order of work.
+
+Autograd would record and replay some twenty operations for each cell and step. Here
+
+* each recurrence is one operation with its derivative written by hand (`recurrence.py`), over real words only;
+* products that do not depend on the recurrence are one matrix product over all steps: words to gates, memory to keys,
+  and, on the way back, the gradient of every weight;
+* the attention layer's share of the context is applied to the memory once, instead of to the context at each step;
+* logits exist for a few hundred words at a time, and turn into their own gradient in place.
+
+Shapes are named as in `model.py` and `recurrence.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from headrace.nmt.gemm import linear, product
+from headrace.nmt.model import Batch, Decoder, LSTMCell, Masks, Seq2Seq, Stack
+from headrace.nmt.recurrence import AttentionDecoder, AttentionPlan, Layer, Packing, pack
+
+__all__ = ["loss"]
+
+ROWS_AT_ONCE = 256  # their logits should stay within the cache: 6 MB for 6,000 words
+
+States = list[tuple[Tensor, Tensor]]  # c_BU and h_BU of each layer
+
+
+def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
+    """Returns what `model.loss(batch, masks)` returns; its gradients come out of `backward()` in the same way.
+
+    With `compute_dtype=bfloat16`, matrix products outside of the recurrences take inputs of that precision.
+    """
+    if int(batch.src_len_B.min()) == 0:  # nothing to pack; rare enough to leave it to the model
+        return model.loss(batch, masks)
+    dtype = torch.bfloat16 if model.hparams.compute_dtype == "bfloat16" else model.projection_UV.dtype
+    encoder_masks, decoder_masks = masks or Masks(None, None)
+    source, target = pack(batch.src_len_B), pack(batch.tgt_len_B)
+    x_NU, y_NU = _embed(model, source.take(batch.src_BS.t()), target.take(batch.tgt_in_TB))
+    # The encoder has the sentences in the order of their sources, the decoder in that of their targets.
+    rank_B = torch.empty_like(target.order_B)
+    rank_B[target.order_B] = torch.arange(len(rank_B))
+    to_target_B = rank_B[source.order_B]
+
+    outputs, states = [], []
+    for direction, stack in enumerate(model.encoder.stacks):
+        layer_masks = None if encoder_masks is None else [source.take(mask) for mask in encoder_masks[direction]]
+        turn_N = source.reversed_N if direction == 1 else slice(None)
+        if layer_masks is not None:
+            layer_masks = [mask_NU[turn_N] for mask_NU in layer_masks]
+        output_NU, ends = _run_stack(stack, x_NU[turn_N], source, layer_masks, dtype)
+        outputs.append(output_NU[turn_N])
+        states.append(ends)
+    memory_ND = torch.cat(outputs, dim=1) if len(outputs) > 1 else outputs[0]
+
+    decoder = model.decoder
+    start = None
+    if decoder.passes_state:
+        from_source_B = to_target_B.argsort()
+        encoded = [state for layer in zip(*states, strict=True) for state in layer]
+        start = [(c_BU[from_source_B], h_BU[from_source_B]) for c_BU, h_BU in encoded]
+    layer_masks = None if decoder_masks is None else [target.take(mask) for mask in decoder_masks]
+    if decoder.attention is None:
+        output_NU, _ = _run_stack(decoder.stack, y_NU, target, layer_masks, dtype, start)
+    else:
+        slot_N = to_target_B[source.sentence_N] * len(source.slices) + source.step_N
+        output_NU = _run_attention(decoder, y_NU, target, layer_masks, dtype, start, memory_ND, source, slot_N)
+    words_N = target.take(batch.tgt_out_TB)
+    total: Tensor = CrossEntropy.apply(output_NU, model.projection_UV, words_N, dtype)  # type: ignore[no-untyped-call]
+    return total / len(batch.src_BS)
+
+
+def _embed(model: Seq2Seq, src_N: Tensor, tgt_N: Tensor) -> tuple[Tensor, Tensor]:
+    """Looks up packed words; with a shared vocabulary at once, as `Seq2Seq.embed` does."""
+    if model.hparams.share_vocab:
+        both_NU = F.embedding(torch.cat([src_N, tgt_N]), model.src_embedding_VU, sparse=True)
+        return both_NU[: len(src_N)], both_NU[len(src_N) :]
+    return (
+        F.embedding(src_N, model.src_embedding_VU, sparse=True),
+        F.embedding(tgt_N, model.tgt_embedding_VU, sparse=True),
+    )
+
+
+def _sigmoid_weights(cell: LSTMCell) -> tuple[Tensor, Tensor]:
+    """Returns kernel and bias of a cell for gates that are all sigmoids, the forget bias included."""
+    units = len(cell.bias_G) // 4
+    doubled_G = torch.tensor([1.0, 2.0, 1.0, 1.0]).repeat_interleave(units)
+    forget_G = torch.tensor([0.0, 0.0, cell.forget_bias, 0.0]).repeat_interleave(units)
+    return cell.kernel_IG * doubled_G, cell.bias_G * doubled_G + forget_G
+
+
+def _run_stack(
+    stack: Stack,
+    x_NU: Tensor,
+    packing: Packing,
+    masks: Sequence[Tensor] | None,
+    dtype: torch.dtype,
+    start: States | None = None,
+) -> tuple[Tensor, States]:
+    """Runs one layer after the other over all steps; returns the top outputs and each layer's last states."""
+    zero_BU = x_NU.new_zeros(len(packing.order_B), stack.units)
+    ends = []
+    for layer, cell in enumerate(stack.cells):
+        kernel_IG, bias_G = _sigmoid_weights(cell)
+        width = x_NU.shape[1]
+        dropped_NU = x_NU if masks is None else x_NU * masks[layer]
+        gates_NG = linear(dropped_NU, kernel_IG[:width], bias_G, dtype)
+        c_BU, h_BU = (zero_BU, zero_BU) if start is None else start[layer]
+        h_NU, c_BU = Layer.apply(gates_NG, kernel_IG[width:], c_BU, h_BU, packing)  # type: ignore[no-untyped-call]
+        ends.append((c_BU, h_NU[packing.last_B]))
+        x_NU = h_NU + x_NU if stack.residual and layer > 0 else h_NU
+    return x_NU, ends
+
+
+def _run_attention(
+    decoder: Decoder,
+    y_NU: Tensor,
+    packing: Packing,
+    masks: list[Tensor] | None,
+    dtype: torch.dtype,
+    start: States | None,
+    memory_ND: Tensor,
+    source: Packing,
+    slot_N: Tensor,
+) -> Tensor:
+    """Runs the decoder with attention over all steps; `slot_N` is the place of each memory row in (B, S)."""
+    attention, units = decoder.attention, decoder.stack.units
+    assert attention is not None
+    batch, longest = len(packing.order_B), len(source.slices)
+
+    def spread(rows_NU: Tensor) -> Tensor:
+        return rows_NU.new_zeros(batch * longest, units).index_copy(0, slot_N, rows_NU).view(batch, longest, units)
+
+    keys_NU = linear(memory_ND, attention.memory_layer_DU, dtype=dtype)
+    if attention.scale is not None:
+        keys_NU = keys_NU * attention.scale
+    contexts_NU = linear(memory_ND, attention.layer_CU[units:], dtype=dtype)
+    shut_BS = keys_NU.new_full((batch * longest,), -math.inf)
+    shut_BS[slot_N] = 0.0
+
+    kernels, biases = zip(*(_sigmoid_weights(cell) for cell in decoder.stack.cells), strict=True)
+    words_NU = y_NU if masks is None else y_NU * masks[0][:, :units]
+    zero_BU = y_NU.new_zeros(batch, units)
+    plan = AttentionPlan(
+        packing,
+        decoder.stack.residual,
+        decoder.output_attention,
+        [None] * len(kernels) if masks is None else [mask[:, -units:] for mask in masks],
+        shut_BS.view(batch, longest),
+    )
+    output_NU: Tensor = AttentionDecoder.apply(  # type: ignore[no-untyped-call]
+        plan,
+        linear(words_NU, kernels[0][:units], biases[0], dtype),
+        spread(keys_NU),
+        spread(contexts_NU),
+        attention.layer_CU[:units],
+        *(kernels[0][units:], *kernels[1:]),
+        *biases[1:],
+        *(tensor for state in start or [(zero_BU, zero_BU)] * len(kernels) for tensor in state),
+    )
+    return output_NU
+
+
+class CrossEntropy(Function):
+    """`apply(output_NU, projection_UV, words_N, dtype)`: the cross-entropy of the right words, summed.
+
+    Makes the gradients on the way, as the logits are not kept.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, output_NU: Tensor, projection_UV: Tensor, words_N: Tensor, dtype: torch.dtype) -> Tensor:
+        """Returns the sum."""
+        wanted = any(ctx.needs_input_grad)
+        weight_UV = projection_UV.to(dtype)
+        total = output_NU.new_zeros(())
+        d_output_NU = torch.empty_like(output_NU) if wanted else None
+        d_projection_UV = torch.zeros_like(projection_UV) if wanted else None
+        for start in range(0, len(words_N), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            x_NU, right_N1 = output_NU[rows].to(dtype), words_N[rows, None]
+            d_logits_NV = torch.softmax(product(x_NU, weight_UV), dim=1, dtype=output_NU.dtype)
+            total -= d_logits_NV.gather(1, right_N1).clamp_(min=1e-38).log_().sum()
+            if d_output_NU is not None and d_projection_UV is not None:
+                d_logits_NV.scatter_add_(1, right_N1, d_logits_NV.new_full(right_N1.shape, -1.0))
+                d_logits_NV = d_logits_NV.to(dtype)
+                d_output_NU[rows] = product(d_logits_NV, weight_UV.t())
+                d_projection_UV += product(x_NU.t(), d_logits_NV)
+        ctx.gradients = d_output_NU, d_projection_UV
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_total: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        """Hands out the gradients."""
+        d_output_NU, d_projection_UV = ctx.gradients
+        return d_output_NU.mul_(d_total), d_projection_UV.mul_(d_total), None, None

@@ -1,0 +1,109 @@
+"""The command line of `python -m headrace.nmt`: one flag for each setting of `HParams`."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from headrace.nmt.hparams import FIELDS, HParamError, field_kind, may_be_none, read_json
+
+__all__ = ["parse_flags"]
+
+_ALIASES = {"model_dir": "out_dir"}  # the tutorial's text calls it so in its translation commands
+_UNSET = object()
+
+
+def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
+    """Reads flags as the tutorial writes them: `--name=value` or `--name value`; a bare boolean flag means true.
+
+    Args:
+        argv: The command line without the program's name.
+
+    Returns:
+        The settings that were given, by name, those of a `--hparams_path` file included; a flag on the command line
+        beats the file. `HParams().replace(**given)` turns them into settings.
+
+    Raises:
+        HParamError: A flag is unknown (the nearest name is suggested), or its value cannot be read.
+
+    Example:
+        >>> parse_flags(["--attention=scaled_luong", "--num_units=128", "--residual"])
+        {'num_units': 128, 'residual': True, 'attention': 'scaled_luong'}
+    """
+    values, unknown = _parser().parse_known_args(list(argv))
+    if unknown:
+        raise HParamError(_complaint(unknown[0]))
+    given = {name: value for name, value in vars(values).items() if value is not _UNSET}
+    path = given.pop("hparams_path", None)
+    if path is None:
+        return given
+    from_file = read_json(Path(path))
+    for name in from_file:
+        if name not in FIELDS:
+            raise HParamError(f"{path}: {_complaint('--' + name)}")
+    return from_file | given
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser that raises instead of ending the program, so that there is one kind of error."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises what argparse would print."""
+        raise HParamError(message)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="python -m headrace.nmt",
+        description="Trains a translation model, or translates with one (--inference_input_file).",
+        allow_abbrev=False,
+        argument_default=_UNSET,
+    )
+    parser.add_argument("--hparams_path", metavar="FILE", help="JSON file of settings; flags beside it win")
+    for name, flag in FIELDS.items():
+        options = [f"--{name}", *(f"--{alias}" for alias, target in _ALIASES.items() if target == name)]
+        text = f"{flag.metadata['help']} (default: {_shown(flag.default)})".replace("%", "%%")
+        if field_kind(name) is bool:
+            parser.add_argument(
+                *options, dest=name, nargs="?", const=True, type=_boolean, metavar="true|false", help=text
+            )
+        else:
+            metavar = field_kind(name).__name__.upper()
+            parser.add_argument(*options, dest=name, type=_reader(name), metavar=metavar, help=text)
+    return parser
+
+
+def _shown(default: object) -> str:
+    return str(default).lower() if default is None or isinstance(default, bool) else str(default) or '""'
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
+
+
+def _reader(name: str) -> Callable[[str], Any]:
+    kind = field_kind(name)
+
+    def read(text: str) -> Any:
+        if may_be_none(name) and text.lower() in ("none", ""):
+            return None
+        try:
+            return kind(text)
+        except ValueError:
+            wanted = "a whole number" if kind is int else "a number"
+            raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}") from None
+
+    return read
+
+
+def _complaint(argument: str) -> str:
+    if not argument.startswith("--"):
+        return f"expected flags such as --src=de, got {argument!r}"
+    name = argument[2:].split("=")[0]
+    near = difflib.get_close_matches(name, [*FIELDS, *_ALIASES, "hparams_path"], n=1)
+    return f"unknown flag --{name}; " + (f"did you mean --{near[0]}?" if near else "--help lists all flags")

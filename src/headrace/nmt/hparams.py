@@ -1,0 +1,286 @@
+"""The settings of a translation model: the tutorial's own flags, with their meanings, defaults and checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import headrace as hr
+
+__all__ = ["HParamError", "HParams"]
+
+
+class HParamError(hr.HeadraceError, ValueError):
+    """A setting that cannot work: the message names the flag, what it may be, and what came."""
+
+
+def _flag(default: Any, text: str, choices: tuple[str, ...] = ()) -> Any:
+    """Declares one flag: its default, one line of help, and the values that are built."""
+    return field(default=default, metadata={"help": text, "choices": choices})
+
+
+@dataclass(frozen=True)
+class HParams:
+    """Every setting of a run, checked when it is made.
+
+    Settings that may be None mean "derive it": `encoder_layers`, `decoder_layers`, `search` and the other
+    properties give what was derived.
+
+    Raises:
+        HParamError: A value is outside of what its flag takes, or two flags contradict each other.
+
+    Example:
+        >>> hparams = HParams(num_units=128, attention="scaled_luong", encoder_type="bi")
+        >>> hparams.decoder_layers, hparams.memory_depth
+        (2, 256)
+        >>> hparams.replace(beam_width=10).search
+        'beam_search'
+    """
+
+    # Network
+    num_units: int = _flag(32, "width of the LSTM states and of the word embeddings")
+    num_layers: int = _flag(2, "layers of encoder and decoder, where the next two do not say otherwise")
+    num_encoder_layers: int | None = _flag(None, "layers of the encoder (bi: half of them in each direction)")
+    num_decoder_layers: int | None = _flag(None, "layers of the decoder")
+    encoder_type: str = _flag("uni", "uni reads left to right, bi both ways", ("uni", "bi"))
+    residual: bool = _flag(False, "add each layer's input to its output, for all layers but the bottom one")
+    unit_type: str = _flag("lstm", "kind of recurrent cell", ("lstm",))
+    forget_bias: float = _flag(1.0, "added to the forget gate: a new model remembers by default")
+
+    # Attention
+    attention: str = _flag("", "how the decoder looks at the source; empty: not", ("", "luong", "scaled_luong"))
+    attention_architecture: str = _flag("standard", "standard attends with the top layer", ("standard",))
+    output_attention: bool = _flag(True, "predict words from the attention vector, not from the top state")
+    pass_hidden_state: bool = _flag(True, "start the decoder from the encoder's last state")
+
+    # Optimiser
+    optimizer: str = _flag("sgd", "rule of the weight update", ("sgd", "adam"))
+    learning_rate: float = _flag(1.0, "step size; about 1.0 for sgd and 0.001 for adam")
+    warmup_steps: int = _flag(0, "steps in which the rate rises from a hundredth to its full value")
+    warmup_scheme: str = _flag("t2t", "shape of the warm-up; t2t rises exponentially", ("t2t",))
+    decay_scheme: str = _flag("", "halvings of the rate late in training", ("", "luong5", "luong10", "luong234"))
+    max_gradient_norm: float = _flag(5.0, "gradients are scaled down to this global norm")
+    num_train_steps: int = _flag(12000, "weight updates of the whole training")
+    batch_size: int = _flag(128, "sentence pairs of one update")
+
+    # First weights and regularisation
+    init_op: str = _flag("uniform", "distribution of new weights", ("uniform", "glorot_normal", "glorot_uniform"))
+    init_weight: float = _flag(0.1, "uniform: new weights lie within plus or minus this")
+    dropout: float = _flag(0.2, "share of each layer's input that is zeroed in training")
+    random_seed: int | None = _flag(None, "seed of weights, order and dropout; none: drawn anew and logged")
+
+    # Data
+    src: str | None = _flag(None, "suffix of the source files: de reads PREFIX.de")
+    tgt: str | None = _flag(None, "suffix of the target files")
+    train_prefix: str | None = _flag(None, "training files without their suffix; may be a glob")
+    dev_prefix: str | None = _flag(None, "development files, which choose the best checkpoint")
+    test_prefix: str | None = _flag(None, "test files, which are only reported")
+    vocab_prefix: str | None = _flag(None, "vocabulary files: one word a line, the most frequent first")
+    out_dir: str | None = _flag(None, "folder of checkpoints, logs and outputs (also --model_dir)")
+    sos: str = _flag("<s>", "word that starts a sentence")
+    eos: str = _flag("</s>", "word that ends a sentence")
+    share_vocab: bool = _flag(False, "one vocabulary and one embedding for both languages")
+    check_special_token: bool = _flag(True, "put <unk>, sos and eos before a vocabulary that lacks them")
+    subword_option: str = _flag("", "how subwords are joined for writing and scoring", ("", "bpe", "spm"))
+    src_max_len: int | None = _flag(50, "training: longer source sentences are cut")
+    tgt_max_len: int | None = _flag(50, "training: longer target sentences are cut")
+    src_max_len_infer: int | None = _flag(None, "evaluation and translation: longer sources are cut")
+    tgt_max_len_infer: int | None = _flag(None, "longest translation; none: twice its source sentence")
+    num_buckets: int = _flag(5, "classes of length; a batch holds sentences of one class")
+
+    # The run
+    metrics: str = _flag("bleu", "comma list of bleu, rouge, accuracy, word_accuracy, sacrebleu")
+    steps_per_stats: int = _flag(100, "steps from one log line to the next; ten times this between saves")
+    steps_per_external_eval: int | None = _flag(None, "steps between scorings; none: 50 times steps_per_stats")
+    num_keep_ckpts: int = _flag(5, "latest checkpoints kept, beside the best ones")
+    compute_dtype: str = _flag(
+        "float32", "inputs of the large matrix products in training; weights stay float32", ("float32", "bfloat16")
+    )
+    num_intra_threads: int = _flag(0, "threads of one operation; 0: as many as there are cores")
+
+    # Translation
+    ckpt: str | None = _flag(None, "checkpoint to translate with; none: the latest of out_dir")
+    inference_input_file: str | None = _flag(None, "file to translate; without it the program trains")
+    inference_output_file: str | None = _flag(None, "where the translations go, one a line")
+    inference_ref_file: str | None = _flag(None, "references that the translations are scored against")
+    infer_batch_size: int = _flag(32, "sentences translated at once")
+    infer_mode: str | None = _flag(
+        None, "greedy or beam_search; none: beam_search where beam_width is above 0", ("greedy", "beam_search")
+    )
+    beam_width: int = _flag(0, "hypotheses kept for a sentence")
+    length_penalty_weight: float = _flag(0.0, "how far long hypotheses are favoured; 1.0 does well")
+    coverage_penalty_weight: float = _flag(0.0, "how far hypotheses that leave out source words are punished")
+    num_translations_per_input: int = _flag(1, "best hypotheses written for a sentence, each on its own line")
+
+    def __post_init__(self) -> None:
+        _check_types_and_choices(self)
+        _check_ranges(self)
+        _check_together(self)
+
+    @property
+    def encoder_layers(self) -> int:
+        """Encoder layers, counting both directions."""
+        return self.num_layers if self.num_encoder_layers is None else self.num_encoder_layers
+
+    @property
+    def decoder_layers(self) -> int:
+        """Decoder layers."""
+        return self.num_layers if self.num_decoder_layers is None else self.num_decoder_layers
+
+    @property
+    def memory_depth(self) -> int:
+        """Width of one encoder output, which attention reads."""
+        return self.num_units * (2 if self.encoder_type == "bi" else 1)
+
+    @property
+    def passes_state(self) -> bool:
+        """Whether the decoder starts from the encoder's last state: only where the depths agree."""
+        return self.pass_hidden_state and self.encoder_layers == self.decoder_layers
+
+    @property
+    def search(self) -> str:
+        """How translations are found: greedy or beam_search."""
+        return self.infer_mode or ("beam_search" if self.beam_width > 0 else "greedy")
+
+    @property
+    def external_eval_steps(self) -> int:
+        """Steps from one scoring of dev and test to the next."""
+        return self.steps_per_external_eval or 50 * self.steps_per_stats
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The metrics asked for, in order."""
+        return tuple(name.strip() for name in self.metrics.split(",") if name.strip())
+
+    def replace(self, **changes: Any) -> HParams:
+        """Returns a copy with some settings changed, checked again."""
+        unknown = sorted(set(changes) - set(FIELDS))
+        if unknown:
+            raise HParamError(f"no setting is called {', '.join(unknown)}; --help lists them all")
+        return dataclasses.replace(self, **changes)
+
+    def save(self, path: Path) -> None:
+        """Writes all settings as JSON, sorted by name."""
+        path.write_text(json.dumps(dataclasses.asdict(self), indent=4, sort_keys=True) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> HParams:
+        """Reads settings from a JSON file; those that it leaves out keep their defaults."""
+        try:
+            return cls().replace(**read_json(path))
+        except HParamError as error:
+            raise HParamError(f"{path}: {error}") from error
+
+
+FIELDS: dict[str, dataclasses.Field[Any]] = {f.name: f for f in dataclasses.fields(HParams)}
+
+# Values that the tutorial's program knows and this one does not build yet: they deserve a better answer than "unknown".
+_NOT_BUILT = {
+    "encoder_type": ("gnmt",),
+    "unit_type": ("gru", "layer_norm_lstm", "nas"),
+    "attention": ("bahdanau", "normed_bahdanau"),
+    "attention_architecture": ("gnmt", "gnmt_v2"),
+    "infer_mode": ("sample",),
+}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON object of settings, naming the file in every complaint."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise HParamError(f"cannot read settings from {path}: {error}") from error
+    if not isinstance(values, dict):
+        raise HParamError(f"expected a JSON object of settings in {path}, got a {type(values).__name__}")
+    return values
+
+
+def field_kind(name: str) -> type:
+    """Returns the type of a flag's values, leaving out "or none"."""
+    annotation = str(FIELDS[name].type).split(" | ")[0]
+    return {"int": int, "float": float, "bool": bool, "str": str}[annotation]
+
+
+def may_be_none(name: str) -> bool:
+    """Says whether a flag may be left undecided."""
+    return str(FIELDS[name].type).endswith("| None")
+
+
+def _check_types_and_choices(hparams: HParams) -> None:
+    for name, flag in FIELDS.items():
+        value = getattr(hparams, name)
+        if value is None and may_be_none(name):
+            continue
+        kind = field_kind(name)
+        if kind is float and type(value) is int:
+            object.__setattr__(hparams, name, float(value))
+        elif type(value) is not kind:
+            raise HParamError(f"{name} must be of type {kind.__name__}, got {value!r}")
+        choices = flag.metadata["choices"]
+        if not choices or value in choices:
+            continue
+        built = ", ".join(repr(choice) for choice in choices)
+        if value in _NOT_BUILT.get(name, ()):
+            raise HParamError(f"{name}={value} is not built yet; what exists: {built}")
+        raise HParamError(f"{name} must be one of {built}, got {value!r}")
+
+
+_AT_LEAST_ONE = (
+    *("num_units", "num_layers", "num_encoder_layers", "num_decoder_layers", "batch_size", "num_train_steps"),
+    *("src_max_len", "tgt_max_len", "src_max_len_infer", "tgt_max_len_infer", "steps_per_stats"),
+    *("steps_per_external_eval", "infer_batch_size", "num_translations_per_input", "num_keep_ckpts"),
+)
+_NOT_NEGATIVE = (
+    *("warmup_steps", "num_buckets", "beam_width", "num_intra_threads", "init_weight"),
+    *("length_penalty_weight", "coverage_penalty_weight"),
+)
+_METRICS = ("bleu", "rouge", "accuracy", "word_accuracy", "sacrebleu")
+
+
+def _check_ranges(hparams: HParams) -> None:
+    for name in _AT_LEAST_ONE:
+        value = getattr(hparams, name)
+        if value is not None and value < 1:
+            raise HParamError(f"{name} must be at least 1, got {value}")
+    for name in _NOT_NEGATIVE:
+        value = getattr(hparams, name)
+        if not value >= 0:
+            raise HParamError(f"{name} must not be negative, got {value}")
+    if not 0.0 <= hparams.dropout < 1.0:
+        raise HParamError(f"dropout must be at least 0 and below 1, got {hparams.dropout}")
+    for name in ("learning_rate", "max_gradient_norm"):
+        value = getattr(hparams, name)
+        if not value > 0:
+            raise HParamError(f"{name} must be above 0, got {value}")
+    for metric in hparams.metric_names:
+        if metric not in _METRICS:
+            raise HParamError(f"metrics may name {', '.join(_METRICS)}, got {metric!r}")
+
+
+def _check_together(hparams: HParams) -> None:
+    if hparams.encoder_type == "bi" and hparams.encoder_layers % 2:
+        raise HParamError(
+            "encoder_type=bi needs an even number of encoder layers, half for each direction, "
+            f"got {hparams.encoder_layers}: set num_layers or num_encoder_layers"
+        )
+    if not hparams.attention and not hparams.passes_state:
+        raise HParamError(
+            "without attention the decoder sees the source only through the encoder's last state: "
+            f"pass_hidden_state must be true and the depths equal, got pass_hidden_state={hparams.pass_hidden_state} "
+            f"with {hparams.encoder_layers} encoder and {hparams.decoder_layers} decoder layers"
+        )
+    if hparams.search == "beam_search" and hparams.beam_width == 0:
+        raise HParamError("infer_mode=beam_search needs a beam_width above 0, for example --beam_width=10")
+    most = hparams.beam_width if hparams.search == "beam_search" else 1
+    if hparams.num_translations_per_input > most:
+        raise HParamError(
+            f"num_translations_per_input may be at most {most} with {hparams.search} and "
+            f"beam_width={hparams.beam_width}, got {hparams.num_translations_per_input}"
+        )
+    if hparams.warmup_steps > hparams.num_train_steps:
+        raise HParamError(
+            f"warmup_steps must not exceed num_train_steps={hparams.num_train_steps}, got {hparams.warmup_steps}"
+        )

@@ -1,0 +1,256 @@
+"""LSTM recurrences over the steps of a batch, each one differentiable operation with its derivative written by hand.
+
+Rows are packed: the sentences of a batch are sorted by length, the longest first, and the rows of step 0 are followed
+by those of step 1, which are fewer, and so on, so that padding takes no part. A letter beyond those of `model.py`:
+
+    N packed rows, all real steps of a batch: those of step t are the first n sentences in the sorted order
+
+All four gates are sigmoids here, as tanh(x) = 2 sigmoid(2 x) - 1: whoever makes a kernel doubles the candidate's
+columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from headrace.nmt.gemm import product, product_plus
+from headrace.nmt.model import steps
+
+__all__ = ["AttentionDecoder", "Layer", "Packing", "pack"]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where the real steps of a batch are in its packed rows."""
+
+    order_B: Tensor  # sentences from the longest to the shortest
+    lengths_B: Tensor  # their lengths, in this order
+    slices: list[slice]  # rows of each step
+    step_N: Tensor  # of each row its step,
+    sentence_N: Tensor  # and its sentence in the sorted order
+    previous_N: Tensor  # rows of the step before, for all rows but those of step 0
+    last_B: Tensor  # last row of each sorted sentence
+    reversed_N: Tensor  # reads each sentence from its end
+
+    def take(self, x_TB: Tensor) -> Tensor:
+        """Packs the real steps of a padded tensor (T, B, ...) in the batch's own order."""
+        return x_TB[self.step_N, self.order_B[self.sentence_N]]
+
+    def pad(self, x_N: Tensor) -> Tensor:
+        """Returns packed rows as (T, B, ...) in the sorted order, zeros at the padding."""
+        padded = x_N.new_zeros(len(self.slices), len(self.order_B), *x_N.shape[1:])
+        padded[self.step_N, self.sentence_N] = x_N
+        return padded
+
+
+def pack(lengths_B: Tensor) -> Packing:
+    """Lays out the steps of sentences that each have at least one."""
+    sorted_B, order_B = lengths_B.sort(descending=True, stable=True)
+    real_TB = steps(int(sorted_B[0]), sorted_B)
+    step_N, sentence_N = real_TB.nonzero(as_tuple=True)
+    ends_T = real_TB.sum(dim=1).cumsum(dim=0)
+    starts_T = torch.cat([ends_T.new_zeros(1), ends_T[:-1]])
+    later = slice(len(lengths_B), None)
+    return Packing(
+        order_B=order_B,
+        lengths_B=sorted_B,
+        slices=[slice(start, end) for start, end in zip(starts_T.tolist(), ends_T.tolist(), strict=True)],
+        step_N=step_N,
+        sentence_N=sentence_N,
+        previous_N=starts_T[step_N[later] - 1] + sentence_N[later],
+        last_B=starts_T[sorted_B - 1] + torch.arange(len(sorted_B)),
+        reversed_N=starts_T[sorted_B[sentence_N] - 1 - step_N] + sentence_N,
+    )
+
+
+def _cell(gates_BG: Tensor, c_BU: Tensor, h_BU: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Goes one step, writing the output to `h_BU`; returns the candidate, the next c and its tanh."""
+    i_BU, j_BU, f_BU, o_BU = gates_BG.sigmoid_().chunk(4, dim=1)
+    candidate_BU = torch.mul(j_BU, 2.0).sub_(1.0)
+    c_BU = torch.mul(c_BU, f_BU).addcmul_(candidate_BU, i_BU)
+    tanh_BU = torch.mul(c_BU, 2.0).sigmoid_().mul_(2.0).sub_(1.0)
+    torch.mul(tanh_BU, o_BU, out=h_BU)
+    return candidate_BU, c_BU, tanh_BU
+
+
+def _cell_backward(
+    d_gates_BG: Tensor, dh_BU: Tensor, dc_BU: Tensor, gates_BG: Tensor, before_BU: Tensor, saved: tuple[Tensor, Tensor]
+) -> None:
+    """Goes one step back: fills `d_gates_BG`, and turns `dc_BU` from after the step to before it."""
+    i_BU, _, f_BU, o_BU = gates_BG.chunk(4, dim=1)
+    di_BU, dj_BU, df_BU, do_BU = d_gates_BG.chunk(4, dim=1)
+    candidate_BU, tanh_BU = saved
+    torch.mul(dh_BU, tanh_BU, out=do_BU)
+    through_BU = torch.mul(dh_BU, o_BU)
+    dc_BU.add_(through_BU).addcmul_(through_BU.mul_(tanh_BU), tanh_BU, value=-1.0)  # through times 1 - tanh²
+    torch.mul(dc_BU, candidate_BU, out=di_BU)
+    torch.mul(dc_BU, i_BU, out=dj_BU).mul_(2.0)
+    torch.mul(dc_BU, before_BU, out=df_BU)
+    d_gates_BG.mul_(torch.addcmul(gates_BG, gates_BG, gates_BG, value=-1.0))  # the sigmoids' derivative
+    dc_BU.mul_(f_BU)
+
+
+class Layer(Function):
+    """One LSTM layer over all steps: `apply(gates_NG, kernel_UG, c_BU, h_BU, packing) -> (h_NU, c_BU at each end)`.
+
+    `gates_NG` holds the share of the layer's input and the bias; the states are in the sorted order.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, gates_NG: Tensor, kernel_UG: Tensor, c_BU: Tensor, h_BU: Tensor, packing: Packing
+    ) -> tuple[Tensor, Tensor]:
+        """Goes through the steps, keeping what the way back needs."""
+        h_NU = gates_NG.new_empty(len(gates_NG), c_BU.shape[1])
+        last_BU, start_BU = torch.empty_like(c_BU), h_BU
+        cells, gates, saved = [c_BU], [], []
+        for rows in packing.slices:
+            n = rows.stop - rows.start
+            last_BU[n : len(c_BU)] = c_BU[n:]  # these sentences have ended
+            gates.append(product_plus(h_BU[:n], kernel_UG, gates_NG[rows]))
+            h_BU = h_NU[rows]
+            candidate_BU, c_BU, tanh_BU = _cell(gates[-1], c_BU[:n], h_BU)
+            cells.append(c_BU)
+            saved.append((candidate_BU, tanh_BU))
+        last_BU[: len(c_BU)] = c_BU
+        ctx.save_for_backward(kernel_UG, start_BU)
+        ctx.steps = packing, h_NU, cells, gates, saved
+        return h_NU, last_BU
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_output_NU: Tensor, dc_BU: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+        """Goes back through the steps."""
+        kernel_UG, start_BU = ctx.saved_tensors
+        packing, h_NU, cells, gates, saved = ctx.steps
+        d_gates_NG = h_NU.new_empty(len(h_NU), kernel_UG.shape[1])
+        dc_BU, dh_NU = dc_BU.clone(), d_output_NU.clone()
+        dh_BU = torch.zeros_like(dc_BU)
+        for t in range(len(gates) - 1, -1, -1):
+            rows, n = packing.slices[t], len(gates[t])
+            _cell_backward(d_gates_NG[rows], dh_NU[rows], dc_BU[:n], gates[t], cells[t][:n], saved[t])
+            earlier_NU = dh_NU[packing.slices[t - 1]] if t > 0 else dh_BU
+            earlier_NU[:n] += product(d_gates_NG[rows], kernel_UG.t())
+        before_NU = torch.cat([start_BU, h_NU[packing.previous_N]])
+        return d_gates_NG, product(before_NU.t(), d_gates_NG), dc_BU, dh_BU, None
+
+
+@dataclass(frozen=True)
+class AttentionPlan:
+    """What an `AttentionDecoder` needs beside the tensors that it differentiates by."""
+
+    packing: Packing
+    residual: bool
+    output_attention: bool
+    masks: list[Tensor | None]  # dropout of each layer's input, (N, U); at the bottom, of the fed attention
+    shut_BS: Tensor  # minus infinity past each source's end, else 0
+
+
+class AttentionDecoder(Function):
+    """All steps of a decoder with Luong attention and input feeding.
+
+    `apply(plan, gates_NG, keys_BSU, contexts_BSU, query_UU, kernels..., biases..., c_BU, h_BU of each layer...)` gives
+    what predicts the words, (N, U). A layer's kernel is for [its dropped input, its last output]; the bottom layer's
+    input is the last attention vector only, as `gates_NG` holds the words' share and the bias, so that `biases` are
+    those of the layers above. `contexts_BSU` is the memory after the attention layer, whose rest is `query_UU`.
+    Sentences are in the sorted order.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        plan: AttentionPlan,
+        gates_NG: Tensor,
+        keys_BSU: Tensor,
+        contexts_BSU: Tensor,
+        query_UU: Tensor,
+        *rest: Tensor,
+    ) -> Tensor:
+        """Goes through the steps, keeping what the way back needs."""
+        layers = (len(rest) + 1) // 4
+        kernels, biases, start = rest[:layers], rest[layers : 2 * layers - 1], rest[2 * layers - 1 :]
+        rows_N, units = len(gates_NG), query_UU.shape[0]
+        inputs = [gates_NG.new_empty(rows_N, 2 * units) for _ in range(layers)]  # [dropped input, last output]
+        outputs = [gates_NG.new_empty(rows_N, units) for _ in range(layers)]
+        attention_NU, query_NU = gates_NG.new_empty(rows_N, units), gates_NG.new_empty(rows_N, units)
+        weights_NS = gates_NG.new_empty(rows_N, plan.shut_BS.shape[1])
+        keys_BUS = keys_BSU.transpose(1, 2)
+        cells: list[list[Tensor]] = [[c_BU] for c_BU in start[0::2]]
+        last: list[Tensor] = list(start[1::2])
+        gates: list[list[Tensor]] = [[] for _ in range(layers)]
+        saved: list[list[tuple[Tensor, Tensor]]] = [[] for _ in range(layers)]
+        x_BU = torch.zeros_like(start[0])
+        for rows in plan.packing.slices:
+            n = rows.stop - rows.start
+            x_BU = x_BU[:n]
+            for layer in range(layers):
+                fed_BI, h_BU, mask_NU = inputs[layer][rows], outputs[layer][rows], plan.masks[layer]
+                torch.mul(x_BU, 1.0 if mask_NU is None else mask_NU[rows], out=fed_BI[:, :units])
+                fed_BI[:, units:] = last[layer][:n]
+                gates_BG = product_plus(fed_BI, kernels[layer], gates_NG[rows] if layer == 0 else biases[layer - 1])
+                candidate_BU, c_BU, tanh_BU = _cell(gates_BG, cells[layer][-1][:n], h_BU)
+                cells[layer].append(c_BU)
+                gates[layer].append(gates_BG)
+                saved[layer].append((candidate_BU, tanh_BU))
+                last[layer] = h_BU
+                x_BU = h_BU + x_BU if plan.residual and layer > 0 else h_BU
+            query_NU[rows] = x_BU
+            scores_BS = torch.bmm(x_BU[:, None], keys_BUS[:n])[:, 0].add_(plan.shut_BS[:n])
+            weights_BS = torch.softmax(scores_BS, dim=1, out=weights_NS[rows])
+            contexts_BU = torch.bmm(weights_BS[:, None], contexts_BSU[:n])[:, 0]
+            x_BU = product_plus(x_BU, query_UU, contexts_BU)
+            attention_NU[rows] = x_BU
+        ctx.plan = plan
+        ctx.save_for_backward(keys_BSU, contexts_BSU, query_UU, *kernels)
+        ctx.steps = inputs, cells, gates, saved, query_NU, weights_NS
+        return attention_NU if plan.output_attention else query_NU
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_output_NU: Tensor) -> tuple[Tensor | None, ...]:
+        """Goes back through the steps."""
+        plan: AttentionPlan = ctx.plan
+        keys_BSU, contexts_BSU, query_UU, *kernels = ctx.saved_tensors
+        inputs, cells, gates, saved, query_NU, weights_NS = ctx.steps
+        packing, layers, units = plan.packing, len(kernels), query_UU.shape[0]
+        d_gates = [query_NU.new_empty(len(query_NU), 4 * units) for _ in range(layers)]
+        d_scores_NS = torch.empty_like(weights_NS)
+        # What reaches the attention vectors: from the predictions, and, added below, from the step that each is fed to.
+        d_attention_NU = d_output_NU.clone() if plan.output_attention else torch.zeros_like(d_output_NU)
+        contexts_BUS = contexts_BSU.transpose(1, 2)
+        dc = [torch.zeros_like(cells[layer][0]) for layer in range(layers)]
+        dh = [torch.zeros_like(cells[layer][0]) for layer in range(layers)]
+        for t in range(len(packing.slices) - 1, -1, -1):
+            rows = packing.slices[t]
+            n = rows.stop - rows.start
+            da_BU = d_attention_NU[rows]
+            d_weights_BS = torch.bmm(da_BU[:, None], contexts_BUS[:n])[:, 0]
+            d_scores_BS = torch._softmax_backward_data(d_weights_BS, weights_NS[rows], 1, da_BU.dtype)
+            d_scores_NS[rows] = d_scores_BS
+            dx_BU = product_plus(da_BU, query_UU.t(), torch.bmm(d_scores_BS[:, None], keys_BSU[:n])[:, 0])
+            if not plan.output_attention:
+                dx_BU += d_output_NU[rows]
+            for layer in range(layers - 1, -1, -1):
+                dh_BU, d_gates_BG, mask_NU = dh[layer][:n], d_gates[layer][rows], plan.masks[layer]
+                dh_BU += dx_BU
+                _cell_backward(d_gates_BG, dh_BU, dc[layer][:n], gates[layer][t], cells[layer][t][:n], saved[layer][t])
+                d_fed_BI = product(d_gates_BG, kernels[layer].t())
+                dh_BU.copy_(d_fed_BI[:, units:])
+                below_BU = d_fed_BI[:, :units] if mask_NU is None else d_fed_BI[:, :units] * mask_NU[rows]
+                dx_BU = below_BU + dx_BU if plan.residual and layer > 0 else below_BU
+            if t > 0:
+                d_attention_NU[packing.slices[t - 1]][:n] += dx_BU
+        d_attention_BTU = packing.pad(d_attention_NU).transpose(0, 1)
+        d_keys_BSU = torch.bmm(packing.pad(d_scores_NS).permute(1, 2, 0), packing.pad(query_NU).transpose(0, 1))
+        d_contexts_BSU = torch.bmm(packing.pad(weights_NS).permute(1, 2, 0), d_attention_BTU)
+        d_query_UU = product(query_NU.t(), d_attention_NU)
+        d_kernels = [product(inputs[layer].t(), d_gates[layer]) for layer in range(layers)]
+        d_biases = [d_gates_NG.sum(dim=0) for d_gates_NG in d_gates[1:]]
+        d_start = [tensor for pair in zip(dc, dh, strict=True) for tensor in pair]
+        return None, d_gates[0], d_keys_BSU, d_contexts_BSU, d_query_UU, *d_kernels, *d_biases, *d_start

@@ -1,0 +1,108 @@
+"""The fast step against the model under autograd: the same loss and gradients."""
+
+import numpy as np
+import pytest
+import torch
+
+from headrace.nmt import fast
+from headrace.nmt.recurrence import pack
+from headrace.nmt.weights import export_gradients
+from tests.nmt.conftest import MakeBatch, MakeModel
+
+VARIANTS: list[dict[str, object]] = [
+    {},
+    {"num_layers": 1},
+    {"encoder_type": "bi"},
+    {"num_layers": 3, "residual": True},
+    {"attention": "luong"},
+    {"attention": "luong", "num_layers": 1},
+    {"attention": "scaled_luong", "encoder_type": "bi", "num_layers": 4, "residual": True},
+    {"attention": "scaled_luong", "output_attention": False, "num_layers": 3, "residual": True},
+    {"attention": "scaled_luong", "pass_hidden_state": False, "forget_bias": 0.3},
+    {"attention": "luong", "num_encoder_layers": 3, "num_decoder_layers": 2},
+    {"attention": "luong", "share_vocab": True},
+]
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["plain", "dropout"])
+@pytest.mark.parametrize("settings", VARIANTS, ids=lambda s: "-".join(map(str, s.values())) or "none")
+def test_same_loss_and_gradients(
+    make_batch: MakeBatch, make_model: MakeModel, settings: dict[str, object], training: bool
+) -> None:
+    model = make_model(dropout=0.3, **settings).train(training)
+    batch = make_batch([3, 7, 1, 5, 7], [6, 2, 9, 1, 4])
+    if model.hparams.share_vocab:
+        batch = batch._replace(src_BS=batch.src_BS % 11)
+    masks = model.draw_masks(batch, torch.Generator().manual_seed(5))
+    results = []
+    for loss_of in (type(model).loss, fast.loss):
+        loss = loss_of(model, batch, masks)
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = model.src_embedding_VU.grad._values().norm()  # type: ignore[union-attr]
+        results.append({"loss": loss.item(), "embedding norm": norm.item(), **export_gradients(model.float())})
+        model = model.double()
+        model.zero_grad()
+    expected, got = results
+    assert expected.keys() == got.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(got[name], value, rtol=1e-6, atol=1e-9, msg=name)
+
+
+def test_the_models_own_precision(make_batch: MakeBatch, make_model: MakeModel) -> None:
+    """In float32, where products go another way, too."""
+    batch = make_batch([3, 7, 1, 5], [6, 2, 9, 1])
+    gradients = []
+    for loss_of in (lambda m, b: m.loss(b), fast.loss):
+        model = make_model(attention="scaled_luong", encoder_type="bi").float()
+        loss_of(model, batch).backward()
+        gradients.append(export_gradients(model))
+    for name, value in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], value, rtol=1e-5, atol=1e-6, msg=name)
+
+
+def test_bfloat16_is_near(make_batch: MakeBatch, make_model: MakeModel) -> None:
+    batch = make_batch([3, 7, 1, 5], [6, 2, 9, 1])
+    model = make_model(attention="scaled_luong", compute_dtype="bfloat16").float()
+    loss = fast.loss(model, batch)
+    loss.backward()  # type: ignore[no-untyped-call]
+    near = export_gradients(model)
+    assert loss.item() == pytest.approx(model.loss(batch).item(), rel=1e-2)
+    model.zero_grad()
+    model.loss(batch).backward()  # type: ignore[no-untyped-call]
+    for name, value in export_gradients(model).items():
+        assert np.linalg.norm(near[name] - value) < 0.05 * max(0.05, float(np.linalg.norm(value))), name
+
+
+def test_more_rows_than_fit_at_once(
+    make_batch: MakeBatch, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = make_model(), make_batch([3, 4, 5], [5, 2, 3])
+    whole = fast.loss(model, batch)
+    monkeypatch.setattr(fast, "ROWS_AT_ONCE", 4)
+    torch.testing.assert_close(fast.loss(model, batch), whole)
+
+
+def test_evaluation_makes_no_gradients(make_batch: MakeBatch, make_model: MakeModel) -> None:
+    model, batch = make_model(attention="luong"), make_batch([3, 4], [5, 2])
+    with torch.no_grad():
+        loss = fast.loss(model, batch)
+    assert not loss.requires_grad
+    torch.testing.assert_close(loss, model.loss(batch).detach())
+
+
+def test_an_empty_source_is_left_to_the_model(make_batch: MakeBatch, make_model: MakeModel) -> None:
+    model, batch = make_model(attention="luong"), make_batch([3, 0], [5, 2])
+    torch.testing.assert_close(fast.loss(model, batch), model.loss(batch))
+
+
+def test_packing() -> None:
+    packing = pack(torch.tensor([2, 4, 1]))
+    assert packing.order_B.tolist() == [1, 0, 2]
+    padded = torch.tensor([[10, 20, 30], [11, 21, 0], [0, 22, 0], [0, 23, 0]])  # tens: sentence + 1; units: step
+    rows = packing.take(padded)
+    assert rows.tolist() == [20, 10, 30, 21, 11, 22, 23]
+    assert [rows[s].tolist() for s in packing.slices] == [[20, 10, 30], [21, 11], [22], [23]]
+    assert rows[packing.previous_N].tolist() == [20, 10, 21, 22]
+    assert rows[packing.last_B].tolist() == [23, 11, 30]
+    assert rows[packing.reversed_N].tolist() == [23, 11, 30, 22, 10, 21, 20]
+    assert packing.pad(rows).tolist() == [[20, 10, 30], [21, 11, 0], [22, 0, 0], [23, 0, 0]]

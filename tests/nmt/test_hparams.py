@@ -1,0 +1,84 @@
+"""Settings: defaults, derived values, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.nmt.hparams import FIELDS, HParamError, HParams
+
+
+def test_defaults_are_the_tutorials() -> None:
+    hparams = HParams()
+    assert (hparams.num_units, hparams.encoder_layers, hparams.decoder_layers) == (32, 2, 2)
+    assert (hparams.optimizer, hparams.learning_rate, hparams.max_gradient_norm) == ("sgd", 1.0, 5.0)
+    assert (hparams.dropout, hparams.forget_bias, hparams.init_weight) == (0.2, 1.0, 0.1)
+    assert (hparams.batch_size, hparams.num_buckets, hparams.num_train_steps) == (128, 5, 12000)
+    assert hparams.external_eval_steps == 5000
+    assert hparams.search == "greedy"
+
+
+def test_every_setting_is_explained() -> None:
+    assert all(len(flag.metadata["help"]) > 10 for flag in FIELDS.values())
+
+
+def test_beam_width_alone_turns_beam_search_on() -> None:
+    assert HParams(beam_width=10).search == "beam_search"
+    assert HParams(beam_width=10, infer_mode="greedy").search == "greedy"
+
+
+def test_different_depths_do_not_pass_the_state() -> None:
+    hparams = HParams(attention="luong", num_encoder_layers=4, num_decoder_layers=2)
+    assert not hparams.passes_state
+    assert HParams(attention="luong").passes_state
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"encoder_type": "bi", "num_layers": 3}, "encoder_type=bi needs an even number of encoder layers.*got 3"),
+        ({"encoder_type": "gnmt"}, "encoder_type=gnmt is not built yet; what exists: 'uni', 'bi'"),
+        ({"unit_type": "gru"}, "unit_type=gru is not built yet; what exists: 'lstm'"),
+        ({"attention": "bahdanau"}, "attention=bahdanau is not built yet; what exists: '', 'luong', 'scaled_luong'"),
+        ({"attention": "loung"}, "attention must be one of '', 'luong', 'scaled_luong', got 'loung'"),
+        ({"pass_hidden_state": False}, "without attention .* pass_hidden_state must be true"),
+        ({"infer_mode": "beam_search"}, "infer_mode=beam_search needs a beam_width above 0"),
+        ({"num_translations_per_input": 2}, "num_translations_per_input may be at most 1 with greedy"),
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
+        ({"dropout": float("nan")}, "dropout must be at least 0 and below 1, got nan"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
+        ({"metrics": "bleu,ter"}, "metrics may name bleu, .*, got 'ter'"),
+        ({"num_units": "128"}, "num_units must be of type int, got '128'"),
+        ({"residual": 1}, "residual must be of type bool, got 1"),
+        ({"warmup_steps": 9, "num_train_steps": 8}, "warmup_steps must not exceed num_train_steps=8, got 9"),
+        ({"num_unit": 8}, "no setting is called num_unit"),
+    ],
+)
+def test_refuses(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(HParamError, match=message):
+        HParams().replace(**settings)
+
+
+def test_saves_and_loads(tmp_path: Path) -> None:
+    hparams = HParams(attention="luong", src="de", tgt_max_len=None, learning_rate=0.5)
+    hparams.save(tmp_path / "hparams")
+    assert HParams.load(tmp_path / "hparams") == hparams
+
+
+def test_a_whole_number_will_do_for_a_float() -> None:
+    assert repr(HParams().replace(learning_rate=1).learning_rate) == "1.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "cannot read settings from .*hparams"),
+        ("[1]", "expected a JSON object of settings in .*hparams, got a list"),
+        ('{"num_units": 0}', "hparams: num_units must be at least 1"),
+        ('{"units": 3}', "hparams: no setting is called units"),
+    ],
+)
+def test_refuses_a_bad_file(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "hparams").write_text(text)
+    with pytest.raises(HParamError, match=message):
+        HParams.load(tmp_path / "hparams")
