@@ -31,7 +31,7 @@ class Grouping {
     const std::int32_t number = buckets[record];
     if (number < 0 || static_cast<std::size_t>(number) >= buckets_.size())
       throw std::out_of_range("record " + std::to_string(record) + " is in bucket " + std::to_string(number) +
-                              ", expected 0 to " + std::to_string(buckets_.size()) + " - 1");
+                              ", expected one of " + std::to_string(buckets_.size()));
     return buckets_[static_cast<std::size_t>(number)];
   }
 

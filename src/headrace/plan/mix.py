@@ -63,13 +63,12 @@ class Mix(Plan):
     ) -> None:
         if stop not in ("first", "all"):
             raise PlanError(f"mix needs stop='first' or 'all', got {stop!r}")
-        self.weights = tuple(weights)
         self.seed = seed
         self.stop = stop
         self.slots = common_slots(plans, "mix")
         self._key = 0 if seed is None else _native.absorb(seed_key(seed), _MIX)
-        counts = _apportion(_checked(self.weights, len(plans)))
-        self._pattern = _Pattern(counts)
+        self.weights = _checked(weights, len(plans))
+        self._pattern = _Pattern(_apportion(self.weights))
         self.length = self._length([plan.length for plan in plans])
         self.plans = tuple(plans) if stop == "first" else self._repeated(plans)
         self._cell = 1 if seed is None else min(self._pattern.size, MAX_CELL)
@@ -140,7 +139,7 @@ class _Pattern:
         return turns * int(self.counts[plan]) + int(self._places[plan].searchsorted(place))
 
 
-def _checked(weights: Sequence[float], plans: int) -> list[float]:
+def _checked(weights: Sequence[float], plans: int) -> tuple[float, ...]:
     if len(weights) != plans:
         raise PlanError(f"mix needs a weight for each of {plans} plans, got {len(weights)}")
     if plans > MAX_PATTERN // 4:
@@ -148,10 +147,10 @@ def _checked(weights: Sequence[float], plans: int) -> list[float]:
     for number, weight in enumerate(weights):
         if not isinstance(weight, (int, float, np.integer, np.floating)) or not 0 < weight < math.inf:
             raise PlanError(f"mix needs positive, finite weights, got {weight!r} in place {number}")
-    return [float(weight) for weight in weights]
+    return tuple(float(weight) for weight in weights)
 
 
-def _apportion(weights: list[float]) -> NDArray[np.int64]:
+def _apportion(weights: Sequence[float]) -> NDArray[np.int64]:
     """Places a plan in the pattern, in the proportions of the weights."""
     exact = _common_multiples(weights)
     if exact is not None:
@@ -168,7 +167,7 @@ def _apportion(weights: list[float]) -> NDArray[np.int64]:
     return np.array(counts, np.int64)
 
 
-def _common_multiples(weights: list[float]) -> list[int] | None:
+def _common_multiples(weights: Sequence[float]) -> list[int] | None:
     """The weights as whole numbers with a sum of at most `MAX_PATTERN`, or None if they aren't in such proportions."""
     from fractions import Fraction  # brings decimal along, which importing headrace shouldn't wait for
 
