@@ -41,4 +41,5 @@ def leaves(plan: Plan, epoch: int = 0, stop: int | None = None) -> list[int]:
 def parity_lengths(rows: Rows) -> NDArray[np.int32]:
     """Lengths that a record's number decides: a stand-in for an index, picklable."""
     number = rows.ids[0] & ((1 << LEAF_SHIFT) - 1)
-    return (number * 2654435761 % 97 // 2).astype(np.int32)
+    lengths: NDArray[np.int32] = (number * 2654435761 % 97 // 2).astype(np.int32)
+    return lengths

@@ -72,7 +72,8 @@ def test_epochs_outside_are_refused(bad: int) -> None:
 
 def test_positions_may_be_any_integers_in_any_layout() -> None:
     plan = Leaf(0, 10)
-    assert plan.locate(0, np.arange(10, dtype=np.uint8)[::3]).ids.tolist() == [[0, 3, 6, 9]]
+    bytes_apart = np.arange(10, dtype=np.uint8)[::3]
+    assert plan.locate(0, bytes_apart).ids.tolist() == [[0, 3, 6, 9]]  # type: ignore[arg-type]
     assert plan.locate(np.int64(2), np.array([], np.int32)).ids.shape == (1, 0)  # type: ignore[arg-type]
 
 
@@ -89,7 +90,7 @@ def test_slices_are_those_of_a_list(n: int, start: int, stop: int | None, step: 
 @given(sizes, st.integers(1, 6))
 def test_shards_share_out_all_records(n: int, count: int) -> None:
     shards = [order(Shard(Leaf(0, n), index, count)) for index in range(count)]
-    assert sorted(sum(shards, [])) == list(range(n))
+    assert sorted(number for shard in shards for number in shard) == list(range(n))
     assert max(map(len, shards)) - min(map(len, shards)) <= 1
 
 
@@ -106,7 +107,10 @@ def test_slices_of_endless_plans() -> None:
         (lambda p: Slice(p, stop=-1), "slice needs stop >= 0, got -1"),
         (lambda p: Slice(p, start=-2), "slice needs start >= 0, got -2"),
         (lambda p: Slice(p, step=0), "slice needs step >= 1, got 0"),
-        (lambda p: Slice(p, start=1.0), "slice needs a whole number as start, got 1.0"),
+        (
+            lambda p: Slice(p, start=1.0),  # type: ignore[arg-type]
+            "slice needs a whole number as start, got 1.0",
+        ),
         (lambda p: Shard(p, 3, 3), "shard needs an index below the count of 3, got 3; shards are numbered from 0"),
         (lambda p: Shard(p, -1, 3), "shard needs index >= 0, got -1"),
         (lambda p: Shard(p, 0, 0), "shard needs count >= 1, got 0"),
