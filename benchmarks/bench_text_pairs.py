@@ -112,9 +112,7 @@ def _torch(workers: int) -> Callable[[pathlib.Path], dict[str, float]]:
                 yield from (chunks[k] for k in torch.randperm(len(chunks)).tolist())
 
         def collate(pairs: list[tuple[list[int], list[int]]]) -> list[torch.Tensor]:
-            return [
-                torch.nn.utils.rnn.pad_sequence([torch.tensor(p[side]) for p in pairs], True, 2) for side in (0, 1)
-            ]
+            return [torch.nn.utils.rnn.pad_sequence([torch.tensor(p[side]) for p in pairs], True, 2) for side in (0, 1)]
 
         with Measure() as start:
             data = Pairs()
