@@ -1,9 +1,9 @@
 """Makes a small parallel corpus of real grammar: numbers in words, English to Vietnamese.
 
 It is a toy, and says so: the sentences come from num2words, not from people, and there are only about thirty words on
-each side. But the grammar is real. English puts "and" and commas where Vietnamese has none; Vietnamese says "mười" for ten
-but "mươi" in twenty, "năm" for five but "lăm" behind a ten, "một" for one but "mốt" behind twenty, and "lẻ" for a
-missing ten. A model that translates numbers it has never seen has learnt those rules.
+each side. But the grammar is real. English puts "and" and commas where Vietnamese has none; Vietnamese says "mười"
+for ten but "mươi" in twenty, "năm" for five but "lăm" behind a ten, "một" for one but "mốt" behind twenty, and "lẻ"
+for a missing ten. A model that translates numbers it has never seen has learnt those rules.
 
     python examples/number_words.py FOLDER
 

@@ -9,23 +9,14 @@ import numpy
 import numpy.typing
 from numpy.typing import NDArray
 
-def find_buckets(
-    lengths: numpy.typing.NDArray[numpy.int32], boundaries: numpy.typing.NDArray[numpy.int64]
-) -> numpy.typing.NDArray[numpy.int32]:
+
+def find_buckets(lengths: numpy.typing.NDArray[numpy.int32], boundaries: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int32]:
     """The bucket of each length: how many boundaries are not above it."""
 
-def group_by_count(
-    buckets: numpy.typing.NDArray[numpy.int32], num_buckets: int, batch_size: int, drop_remainder: bool
-) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]:
+def group_by_count(buckets: numpy.typing.NDArray[numpy.int32], num_buckets: int, batch_size: int, drop_remainder: bool) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]:
     """Batches of so many records of one bucket: (order, offsets)."""
 
-def group_by_tokens(
-    buckets: numpy.typing.NDArray[numpy.int32],
-    lengths: numpy.typing.NDArray[numpy.int32],
-    num_buckets: int,
-    max_tokens: int,
-    drop_remainder: bool,
-) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]:
+def group_by_tokens(buckets: numpy.typing.NDArray[numpy.int32], lengths: numpy.typing.NDArray[numpy.int32], num_buckets: int, max_tokens: int, drop_remainder: bool) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]:
     """
     Batches of one bucket with so many tokens after padding: (order, offsets).
     """
@@ -35,60 +26,31 @@ def absorb(hash: int, word: int) -> int:
     Mixes a 64-bit word into a 64-bit hash: how keys of permutations are made.
     """
 
-def permute(
-    seed: int, epoch: int, stream: int, n: int, positions: numpy.typing.NDArray[numpy.int64]
-) -> numpy.typing.NDArray[numpy.int64]:
+def permute(seed: int, epoch: int, stream: int, n: int, positions: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int64]:
     """
     The values, at some positions, of the permutation of [0, n) that seed, epoch and stream select.
     """
 
-def permute_windows(
-    seed: int,
-    epochs: int | numpy.typing.NDArray[numpy.int64],
-    window: int,
-    n: int,
-    positions: numpy.typing.NDArray[numpy.int64],
-) -> numpy.typing.NDArray[numpy.int64]:
+def permute_windows(seed: int, epochs: int | numpy.typing.NDArray[numpy.int64], window: int, n: int, positions: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int64]:
     """
     The same, with each window of [0, n) permuted in itself, its number being the stream.
     """
 
-def mix_locate(
-    pattern: numpy.typing.NDArray[numpy.int32],
-    rank: numpy.typing.NDArray[numpy.int64],
-    counts: numpy.typing.NDArray[numpy.int64],
-    seed: int,
-    epochs: int | numpy.typing.NDArray[numpy.int64],
-    cell: int,
-    n: int,
-    positions: numpy.typing.NDArray[numpy.int64],
-) -> tuple[numpy.typing.NDArray[numpy.int32], numpy.typing.NDArray[numpy.int64]]:
+def mix_locate(pattern: numpy.typing.NDArray[numpy.int32], rank: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64], seed: int, epochs: int | numpy.typing.NDArray[numpy.int64], cell: int, n: int, positions: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[numpy.int32], numpy.typing.NDArray[numpy.int64]]:
     """The plan and the record that stand at each position of a mixture."""
 
 def check_positions(positions: numpy.typing.NDArray[numpy.int64], n: int) -> None:
     """Raises IndexError if a position is outside [0, n)."""
 
-def pad_ragged(
-    values: numpy.typing.NDArray[Any],
-    offsets: numpy.typing.NDArray[numpy.int64],
-    width: int,
-    value: object = 0,
-    left: bool = False,
-) -> numpy.typing.NDArray[Any]:
+def pad_ragged(values: numpy.typing.NDArray[Any], offsets: numpy.typing.NDArray[numpy.int64], width: int, value: object = 0, left: bool = False) -> numpy.typing.NDArray[Any]:
     """
     Rows of unequal length as one dense array: rows x width x the shape of an item.
     """
 
-def gather_rows(
-    array: numpy.typing.NDArray[Any], index: numpy.typing.NDArray[numpy.int64]
-) -> numpy.typing.NDArray[Any]:
+def gather_rows(array: numpy.typing.NDArray[Any], index: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[Any]:
     """array[index] for a C-contiguous array of any type."""
 
-def gather_ragged(
-    values: numpy.typing.NDArray[Any],
-    offsets: numpy.typing.NDArray[numpy.int64],
-    index: numpy.typing.NDArray[numpy.int64],
-) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[numpy.int64]]:
+def gather_ragged(values: numpy.typing.NDArray[Any], offsets: numpy.typing.NDArray[numpy.int64], index: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[numpy.int64]]:
     """(values, offsets) of the rows `index`."""
 
 class FileBytes:
@@ -96,20 +58,25 @@ class FileBytes:
 
     @staticmethod
     def open(path: str) -> FileBytes: ...
+
     @staticmethod
     def from_descriptor(descriptor: int, name: str) -> FileBytes: ...
+
     @staticmethod
-    def from_memory(
-        data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)], name: str
-    ) -> FileBytes: ...
+    def from_memory(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], name: str) -> FileBytes: ...
+
     @property
     def name(self) -> str: ...
+
     @property
     def size(self) -> int: ...
+
     @property
     def mtime_ns(self) -> int: ...
+
     @property
     def inode(self) -> int: ...
+
     def sample(self) -> int:
         """A hash of the size and of pieces spread over the bytes."""
 
@@ -123,11 +90,7 @@ class FileBytes:
         Raises DataChangedError when the file is not what it was when it was opened.
         """
 
-    def index_lines(
-        self, separators: str | None = None, threads: int = 0
-    ) -> tuple[
-        Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint32], dict(shape=(None,))]
-    ]:
+    def index_lines(self, separators: str | None = None, threads: int = 0) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint32], dict(shape=(None,))]]:
         """(starts uint64, one more than lines; tokens a line uint32)."""
 
     def find_invalid_utf8(self) -> int | None:
@@ -138,95 +101,52 @@ class Vocabulary:
 
     @staticmethod
     def from_file(file: FileBytes) -> Vocabulary: ...
+
     @staticmethod
-    def from_words(
-        data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        name: str,
-    ) -> Vocabulary: ...
+    def from_words(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], name: str) -> Vocabulary: ...
+
     def __len__(self) -> int: ...
+
     def find(self, word: bytes) -> int:
         """The id, or -1."""
 
-    def words(
-        self,
-    ) -> tuple[
-        Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]
-    ]:
+    def words(self) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(bytes of all words, offsets)."""
 
-    def encode(
-        self,
-        data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        unknown: int,
-        max_length: int | None = None,
-        bos: int | None = None,
-        eos: int | None = None,
-        separators: str | None = None,
-    ) -> tuple[
-        Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]
-    ]:
+    def encode(self, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], unknown: int, max_length: int | None = None, bos: int | None = None, eos: int | None = None, separators: str | None = None) -> tuple[Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(ids of the texts' tokens, offsets)."""
 
-    def decode(
-        self,
-        ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        unknown: int,
-        eos: int | None = None,
-    ) -> tuple[
-        Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]
-    ]:
+    def decode(self, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], unknown: int, eos: int | None = None) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(words joined by blanks, offsets)."""
 
 class TokenCounter:
     """Counts the tokens of files."""
 
     def __init__(self) -> None: ...
+
     def count(self, file: FileBytes, separators: str | None = None, threads: int = 0) -> None: ...
-    def ranked(
-        self, min_count: int = 1
-    ) -> tuple[
-        Annotated[NDArray[numpy.uint8], dict(shape=(None,))],
-        Annotated[NDArray[numpy.int64], dict(shape=(None,))],
-        Annotated[NDArray[numpy.int64], dict(shape=(None,))],
-    ]:
+
+    def ranked(self, min_count: int = 1) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(bytes of the tokens, offsets, counts), the most frequent first."""
 
 class TextReader:
     """The lines of several indexed files as one list of records."""
 
-    def __init__(
-        self, files: Sequence[FileBytes], starts: Sequence[object], sidecars: Sequence[FileBytes | None]
-    ) -> None: ...
+    def __init__(self, files: Sequence[FileBytes], starts: Sequence[object], sidecars: Sequence[FileBytes | None]) -> None: ...
+
     @property
     def records(self) -> int: ...
+
     def locate(self, record: int) -> tuple[int, int]:
         """(number of the file, number of the line in it), both from 0."""
 
-    def read(
-        self, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
-    ) -> tuple[
-        Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]
-    ]:
+    def read(self, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(bytes of the lines, offsets)."""
 
-    def encode(
-        self,
-        records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        vocabulary: Vocabulary,
-        unknown: int,
-        max_length: int | None = None,
-        bos: int | None = None,
-        eos: int | None = None,
-        separators: str | None = None,
-    ) -> tuple[
-        Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]
-    ]:
+    def encode(self, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], vocabulary: Vocabulary, unknown: int, max_length: int | None = None, bos: int | None = None, eos: int | None = None, separators: str | None = None) -> tuple[Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(ids of the lines' tokens, offsets)."""
 
-def hash64(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]) -> int:
+def hash64(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
     """A fast 64-bit hash, for checksums."""
 
 def core_version() -> int:
