@@ -1,0 +1,100 @@
+"""`python -m headrace.nmt`: trains a model, or translates a file with one (`--inference_input_file`)."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command line; returns the exit code: 0, or 2 after one message on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # words that the terminal cannot show are no reason to stop
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        _run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        return _fail("stopped; the same command goes on from the latest checkpoint", 130)
+    except ModuleNotFoundError as error:
+        return _fail(f"{error}: install what translation needs with pip install 'headrace[nmt]'")
+    except Exception as error:
+        if not _is_expected(error):
+            raise
+        return _fail(str(error))
+    return 0
+
+
+def _run(argv: Sequence[str]) -> None:
+    from headrace.nmt.flags import parse_flags  # here, so that a missing PyTorch is reported as any other error
+
+    given = parse_flags(argv)
+    if given.get("inference_input_file"):
+        _translate(given)
+    else:
+        from headrace.nmt.train import train
+
+        train(resolve(given))
+
+
+def resolve(given: dict[str, Any]) -> Any:
+    """Completes flags to the settings of a training run: what is not given is as `out_dir` has it, or the default."""
+    from headrace.nmt.hparams import HParams, read_json
+
+    saved = Path(given.get("out_dir") or ".", "hparams")
+    return HParams().replace(**(read_json(saved) if given.get("out_dir") and saved.is_file() else {}) | given)
+
+
+def _translate(given: dict[str, Any]) -> None:
+    from headrace.nmt.checkpoint import CheckpointError
+    from headrace.nmt.hparams import HParamError
+    from headrace.nmt.infer import Translator, read_lines, score_lines, translate_file
+    from headrace.nmt.runtime import prepare_process
+
+    path = given.get("ckpt") or given.get("out_dir")
+    if not path:
+        raise HParamError("translating needs --out_dir (its latest checkpoint) or --ckpt")
+    if not given.get("inference_output_file"):
+        raise HParamError("translating needs --inference_output_file, where the translations go")
+    prepare_process(given.get("num_intra_threads", 0))
+    translator = Translator.load(path)
+    hparams = translator.hparams.replace(**given)
+    for name, value in given.items():
+        if name in MODEL_FLAGS and value != getattr(translator.hparams, name):
+            raise CheckpointError(
+                f"{path} was trained with {name}={getattr(translator.hparams, name)}: leave --{name} out when translating"
+            )
+    translator = Translator(translator.model, translator.vocabs, hparams)
+    references = read_lines(hparams.inference_ref_file) if hparams.inference_ref_file else None
+    lines = translate_file(translator, str(hparams.inference_input_file), str(hparams.inference_output_file))
+    count = hparams.num_translations_per_input
+    sys.stdout.write(f"# {len(lines) // count:,} sentences translated to {hparams.inference_output_file}\n")
+    if references is not None:
+        for line in score_lines(references, lines[::count], hparams):
+            sys.stdout.write(f"  {line}\n")
+
+
+MODEL_FLAGS = (
+    *("num_units", "num_layers", "num_encoder_layers", "num_decoder_layers", "encoder_type", "residual", "unit_type"),
+    *("forget_bias", "attention", "attention_architecture", "output_attention", "pass_hidden_state", "share_vocab"),
+)
+
+
+def _is_expected(error: Exception) -> bool:
+    """Says whether an error is about what the user gave, and not one of the program."""
+    import headrace as hr
+
+    return isinstance(error, (hr.HeadraceError, OSError))
+
+
+def _fail(message: str, code: int = 2) -> int:
+    sys.stderr.write(f"headrace.nmt: {message}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

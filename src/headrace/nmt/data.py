@@ -1,0 +1,166 @@
+"""The tutorial's data: parallel text files and vocabularies, through headrace to batches of the model.
+
+Pairs with an empty side are left out, long sentences are cut, the source gets neither begin nor end, the target both.
+Sentences of like length come together, and everything is padded with the word that ends a sentence.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+import headrace as hr
+from headrace.nmt.decode import EOS
+from headrace.nmt.hparams import HParams
+from headrace.nmt.model import Batch
+
+__all__ = ["Vocabs", "batches", "find_side", "load_vocabs", "read_pairs", "to_batch"]
+
+SEPARATORS = " "  # the tutorial splits at blanks alone: tabs and no-break spaces are parts of words
+
+
+class Vocabs(NamedTuple):
+    """The words of both languages; `<unk>`, sos and eos have the ids 0, 1 and 2 in both."""
+
+    src: hr.Vocab
+    tgt: hr.Vocab
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def find_side(prefix: str, suffix: str, flag: str) -> list[str]:
+    """Finds the files of one language.
+
+    Args:
+        prefix: Files without their suffix; may be a glob.
+        suffix: The language.
+        flag: The setting that the prefix comes from, for the message.
+
+    Returns:
+        `prefix.suffix`, or `prefix.suffix.gz` where the first is not there; a glob's files in sorted order.
+
+    Raises:
+        FileNotFoundError: Neither is there.
+    """
+    for path in (f"{prefix}.{suffix}", f"{prefix}.{suffix}.gz"):
+        if os.path.exists(path):
+            return [path]
+        if found := sorted(glob.glob(path)):
+            return found
+    message = f"expected this file (or the same with .gz), found none: check --{flag}={prefix} and --src, --tgt"
+    raise FileNotFoundError(errno.ENOENT, message, f"{prefix}.{suffix}")
+
+
+def read_pairs(hparams: HParams, flag: str) -> hr.Dataset:
+    """Describes the sentence pairs of a setting such as `train_prefix`: records `{"src": …, "tgt": …}`.
+
+    Raises:
+        FileNotFoundError: A side has no file.
+        DataError: The globs of the two sides match files that do not belong together.
+    """
+    prefix, src, tgt = getattr(hparams, flag), str(hparams.src), str(hparams.tgt)
+    sides = find_side(prefix, src, flag), find_side(prefix, tgt, flag)
+    stems = [
+        [path.removesuffix(".gz").removesuffix(f".{suffix}") for path in paths]
+        for paths, suffix in zip(sides, (src, tgt), strict=True)
+    ]
+    if stems[0] != stems[1]:
+        alone = sorted(set(stems[0]) ^ set(stems[1]))[0]
+        has, lacks = (src, tgt) if alone in stems[0] else (tgt, src)
+        raise hr.DataError(
+            f"--{flag}={prefix} finds {alone}.{has} but no {alone}.{lacks}: add it, or narrow the pattern"
+        )
+    return hr.zip(
+        src=hr.read_text(sides[0], separators=SEPARATORS), tgt=hr.read_text(sides[1], separators=SEPARATORS)
+    )
+
+
+# Batches -------------------------------------------------------------------------------------------------------------
+
+
+def batches(pairs: hr.Dataset, vocabs: Vocabs, hparams: HParams, *, training: bool) -> hr.Batches:
+    """Describes the batches of sentence pairs; `to_batch` makes the model's `Batch` of one.
+
+    Args:
+        pairs: Records of `src` and `tgt` texts.
+        vocabs: The vocabularies.
+        hparams: The settings.
+        training: Shuffle anew each epoch and cut at the lengths for training; else keep the order and cut at the
+            lengths for inference.
+
+    Example:
+        >>> vocab = hr.Vocab(["<unk>", "<s>", "</s>", "a", "b"])
+        >>> texts = hr.from_arrays({"src": hr.Strings.from_rows(["a b", "b"]), "tgt": hr.Strings.from_rows(["a", "b a"])})
+        >>> data = batches(texts, Vocabs(vocab, vocab), HParams(random_seed=1), training=False)
+        >>> batch = to_batch(next(iter(hr.Loader(data, to="torch"))))
+        >>> batch.src_BS.tolist(), batch.tgt_BT1.tolist(), batch.tgt_len_B.tolist()
+        ([[3, 4], [4, 2]], [[1, 3, 2, 2], [1, 4, 3, 2]], [2, 3])
+    """
+    if training:
+        pairs = pairs.shuffle(seed=hparams.random_seed or 0)
+        longest = {"src": hparams.src_max_len, "tgt": hparams.tgt_max_len}
+    else:
+        longest = {"src": hparams.src_max_len_infer, "tgt": hparams.tgt_max_len_infer}
+    ids = pairs.tokens(
+        {"src": vocabs.src, "tgt": vocabs.tgt}, max_length=longest, bos={"tgt": hparams.sos}, eos={"tgt": hparams.eos}
+    )
+    if hparams.num_buckets <= 1:
+        return ids.batch(hparams.batch_size).pad(value=EOS)
+    width = -(-longest["src"] // hparams.num_buckets) if longest["src"] else 10
+    return ids.bucket(hparams.batch_size, width=width, num_buckets=hparams.num_buckets, by=_length).pad(value=EOS)
+
+
+def _length(lengths: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The length that decides on the bucket: the target's counts one of sos and eos, not both."""
+    return np.maximum(lengths["src"], lengths["tgt"] - 1)
+
+
+def to_batch(columns: Mapping[str, Tensor]) -> Batch:
+    """Makes the model's batch of the loader's columns."""
+    return Batch(
+        columns["src"].long(), columns["src_len"].long(), columns["tgt"].long(), columns["tgt_len"].long() - 1
+    )
+
+
+# Vocabularies --------------------------------------------------------------------------------------------------------
+
+
+def load_vocabs(hparams: HParams) -> Vocabs:
+    """Reads the vocabularies of both languages; with `share_vocab` the source's serves for both.
+
+    Raises:
+        FileNotFoundError: A file is not there.
+        DataError: A file repeats a word, has a blank line or a word with white space, or no words at all; the message
+            names file and line. With `check_special_token=false`, also if it does not start with the special words.
+    """
+    src = _load_vocab(hparams, str(hparams.src))
+    return Vocabs(src, src if hparams.share_vocab else _load_vocab(hparams, str(hparams.tgt)))
+
+
+def _load_vocab(hparams: HParams, suffix: str) -> hr.Vocab:
+    (path,) = find_side(str(hparams.vocab_prefix), suffix, "vocab_prefix")
+    special = ["<unk>", hparams.sos, hparams.eos]
+    vocab = hr.Vocab.from_file(path, special=special[1:], missing="prepend")
+    words = [word for word in vocab if word not in special]
+    if not words:
+        raise hr.DataError(f"{path} has no words: expected one a line, the most frequent first")
+    if list(hr.read_text(path, index="memory").take(3)) == special:
+        return vocab
+    if not hparams.check_special_token:
+        raise hr.DataError(
+            f"{path} starts with other words than {', '.join(special)}: put these three on its first lines, "
+            "or leave out --check_special_token=false, which writes a copy that has them there"
+        )
+    vocab = hr.Vocab([*special, *words])
+    if hparams.out_dir:
+        vocab.save(Path(hparams.out_dir, os.path.basename(path).removesuffix(".gz")))
+    return vocab

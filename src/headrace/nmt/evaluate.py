@@ -1,0 +1,84 @@
+"""How good a model is: its perplexity on given pairs, and the score of its translations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+import headrace as hr
+from headrace.nmt import fast, metrics
+from headrace.nmt.data import Vocabs, batches, read_pairs, to_batch
+from headrace.nmt.hparams import HParams
+from headrace.nmt.infer import Translator, write_lines
+from headrace.nmt.model import Seq2Seq
+
+__all__ = ["EvalSet"]
+
+
+@dataclass
+class EvalSet:
+    """Sentence pairs to evaluate with.
+
+    Attributes:
+        name: dev or test.
+        loader: Batches of the pairs without an empty side, for the perplexity.
+        sources: All source sentences.
+        references: Their translations.
+    """
+
+    name: str
+    loader: hr.Loader
+    sources: list[str]
+    references: list[str]
+
+    @classmethod
+    def read(cls, name: str, vocabs: Vocabs, hparams: HParams) -> EvalSet | None:
+        """Reads the files of the setting `<name>_prefix`; None if there is no such setting.
+
+        Raises:
+            OSError: A file cannot be read.
+            DataError: The files differ in length, or there is no pair in them.
+        """
+        flag = f"{name}_prefix"
+        if not getattr(hparams, flag):
+            return None
+        pairs = read_pairs(hparams, flag)
+        full = pairs.filter_length()
+        if len(full) == 0:
+            raise hr.DataError(f"--{flag}={getattr(hparams, flag)} has no sentence pair with words on both sides")
+        records = list(pairs)
+        return cls(
+            name,
+            hr.Loader(batches(full, vocabs, hparams, training=False), to="torch"),
+            [record["src"] for record in records],
+            [record["tgt"] for record in records],
+        )
+
+    def perplexity(self, model: Seq2Seq) -> float:
+        """Returns the perplexity of the references: the exponential of the mean loss of a word, eos included."""
+        total, words = 0.0, 0
+        self.loader.set_epoch(0)
+        with torch.no_grad():
+            for columns in self.loader:
+                batch = to_batch(columns)
+                total += float(fast.loss(model, batch)) * len(batch.src_BS)
+                words += int(batch.tgt_len_B.sum())
+        return exp(total / words)
+
+    def scores(self, translator: Translator, output: Path) -> dict[str, float]:
+        """Translates all sources into a file; returns each metric that the settings ask for."""
+        hparams = translator.hparams
+        hypotheses = [translation.text for translation in translator.translate(self.sources)]
+        write_lines(output, hypotheses)
+        return {
+            name: metrics.score(name, self.references, hypotheses, hparams.subword_option)
+            for name in hparams.metric_names
+        }
+
+
+def exp(x: float) -> float:
+    """Returns e to the power of x, infinity where that is too large."""
+    return math.exp(x) if x < 700 else math.inf

@@ -1,0 +1,160 @@
+"""Translating with a trained model: lists of sentences, and files."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import headrace as hr
+from headrace.nmt import checkpoint, metrics
+from headrace.nmt.data import SEPARATORS, Vocabs
+from headrace.nmt.decode import EOS, translate
+from headrace.nmt.hparams import HParams
+from headrace.nmt.model import Seq2Seq
+
+__all__ = ["Translation", "Translator", "read_lines", "score_lines", "translate_file"]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a sentence.
+
+    Attributes:
+        text: The translation, subwords joined.
+        words: Its words as the model wrote them.
+        source: The words that the model read.
+        score: What hypotheses are ordered by: the log-probability after penalties.
+        attention: How much of each source word each word looked at, (words + 1, source words): the last row is that of
+            eos. None without attention, or where it was not asked for.
+    """
+
+    text: str
+    words: list[str]
+    source: list[str]
+    score: float
+    attention: NDArray[np.float32] | None = None
+
+
+class Translator:
+    """A model with its vocabularies, ready to translate.
+
+    Args:
+        model: The model.
+        vocabs: The words of both languages.
+        hparams: Settings of the search; None: the model's own.
+    """
+
+    def __init__(self, model: Seq2Seq, vocabs: Vocabs, hparams: HParams | None = None) -> None:
+        self.model = model
+        self.vocabs = vocabs
+        self.hparams = hparams or model.hparams
+
+    @classmethod
+    def load(cls, path: str | Path, **settings: object) -> Translator:
+        """Reads a checkpoint, or the latest one of a folder such as `out_dir` or `out_dir/best_bleu`.
+
+        Args:
+            path: The file or folder.
+            settings: Settings of the search to change, such as `beam_width=10`.
+
+        Raises:
+            CheckpointError: There is none, or it cannot be read.
+        """
+        path = Path(path)
+        saved = checkpoint.load(path) if not path.is_dir() else checkpoint.latest(path, _no_older)
+        if saved is None:
+            raise checkpoint.CheckpointError(
+                f"{path} has no checkpoint (translate.ckpt-…): train into it first, or name another with --out_dir, "
+                "--ckpt"
+            )
+        return cls(saved.model(), saved.vocabs, saved.hparams.replace(**settings))
+
+    def translate(self, sentences: Sequence[str], *, attention: bool = False) -> list[Translation]:
+        """Returns the best translation of each sentence, in the same order; an empty one stays empty.
+
+        The sentences are batched by length, so that their order changes nothing.
+
+        Args:
+            sentences: Source sentences as in the training files: words separated by blanks.
+            attention: Whether to keep the attention matrices.
+        """
+        return [hypotheses[0] for hypotheses in self.nbest(sentences, attention=attention)]
+
+    def nbest(self, sentences: Sequence[str], n: int = 1, *, attention: bool = False) -> list[list[Translation]]:
+        """Returns the `n` best translations of each sentence, the best first; beam search keeps up to `beam_width`."""
+        texts = list(sentences)
+        ids = self.vocabs.src.encode(texts, max_length=self.hparams.src_max_len_infer, separators=SEPARATORS)
+        # A batch's composition may change a last bit of its numbers; this order is that of the sentences themselves.
+        order = sorted(range(len(texts)), key=lambda i: (len(ids[i]), texts[i]))
+        found: list[list[Translation]] = [[] for _ in texts]
+        for start in range(0, len(order), self.hparams.infer_batch_size):
+            rows = order[start : start + self.hparams.infer_batch_size]
+            part = ids.take(np.array(rows))
+            src_BS = torch.from_numpy(hr.pad(part, EOS)).long()
+            with torch.inference_mode():
+                result = translate(self.model, src_BS, torch.from_numpy(part.lengths), self.hparams)
+            for b, row in enumerate(rows):
+                source = [word for word in texts[row].split(SEPARATORS) if word][: int(part.lengths[b])]
+                for k in range(min(n, result.ids_BKT.shape[1])):
+                    words = self.vocabs.tgt.tokens(result.words(b, k))
+                    text = metrics.undo_subwords(" ".join(words), self.hparams.subword_option)
+                    matrix = None
+                    if attention and result.alignments_BKTS is not None:
+                        matrix = result.alignments_BKTS[b, k, : len(words) + 1, : len(source)].numpy().copy()
+                    found[row].append(Translation(text, words, source, float(result.scores_BK[b, k]), matrix))
+        return found
+
+
+def _no_older(message: str) -> None:
+    """Someone who asks for the latest checkpoint to translate with should not silently get another."""
+    raise checkpoint.CheckpointError(message.removeprefix("# ").removesuffix(". Trying the one before it"))
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """Reads the lines of a text file, which may be gzip."""
+    return list(hr.read_text(path, index="memory"))
+
+
+def translate_file(translator: Translator, source: str | Path, target: str | Path) -> list[str]:
+    """Translates a file line by line into another; returns what it wrote, `num_translations_per_input` lines each.
+
+    Raises:
+        OSError: The source cannot be read, or the target not written; an older target is then as it was.
+    """
+    hypotheses = translator.nbest(read_lines(source), translator.hparams.num_translations_per_input)
+    lines = [hypothesis.text for sentence in hypotheses for hypothesis in sentence]
+    write_lines(Path(target), lines)
+    return lines
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> None:
+    """Writes a text file, whole or not at all."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the folder of this file is not there: make it first", str(path))
+    text = "".join(f"{line}\n" for line in lines)
+    with checkpoint.replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+def score_lines(references: Sequence[str], hypotheses: Sequence[str], hparams: HParams) -> Iterator[str]:
+    """Yields a line for each metric that the settings ask for, then one for sacreBLEU with its signature.
+
+    Raises:
+        DataError: There is not one hypothesis for each reference.
+    """
+    if len(references) != len(hypotheses):
+        raise hr.DataError(
+            f"expected a reference for each translation, got {len(references):,} references and "
+            f"{len(hypotheses):,} translations: give the file that belongs to --inference_input_file"
+        )
+    for name in hparams.metric_names:
+        yield f"{name}: {metrics.score(name, references, hypotheses, hparams.subword_option):.1f}"
+    joined = [metrics.undo_subwords(line.strip(), hparams.subword_option) for line in references]
+    value, signature = metrics.sacre_bleu(joined, hypotheses)
+    yield f"sacrebleu: {value:.1f} ({signature})"

@@ -1,0 +1,357 @@
+"""Training, from the settings to the best checkpoint.
+
+Read it from top to bottom: `train` sets up a run or takes up an old one, `Run.loop` is the training loop, and what
+the loop does every step, every hundred steps, every thousand and at the end follows in that order.
+
+A run is a function of its data and settings: the order of the sentences, dropout and the samples that are shown
+depend on the seed and the step, so a run that was killed goes on from its latest checkpoint as if nothing had been.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import headrace as hr
+from headrace.nmt import checkpoint, fast
+from headrace.nmt.checkpoint import Checkpoint
+from headrace.nmt.data import Vocabs, batches, load_vocabs, read_pairs, to_batch
+from headrace.nmt.evaluate import EvalSet, exp
+from headrace.nmt.hparams import HParamError, HParams
+from headrace.nmt.infer import Translator
+from headrace.nmt.model import Batch, Seq2Seq
+from headrace.nmt.optim import Optimizer, learning_rate
+from headrace.nmt.report import Report
+from headrace.nmt.runtime import prepare_process
+
+__all__ = ["DivergedError", "Result", "train"]
+
+# What decides which sentences come when: with these unchanged, a run goes on at the very batch where it stopped.
+_DATA_FLAGS = (
+    *("src", "tgt", "train_prefix", "batch_size", "num_buckets", "src_max_len", "tgt_max_len", "random_seed"),
+    *("sos", "eos", "share_vocab"),
+)
+
+
+class DivergedError(hr.HeadraceError, ArithmeticError):
+    """The loss is no longer a number: training was stopped, and the checkpoints before that kept."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a training run.
+
+    Attributes:
+        step: Updates made, those before a resumption included.
+        seconds: Time that this call took.
+        scores: The last of each curve, and the best score of each metric on dev as `best_<metric>`.
+        curves: Points (step, value) of `train_ppl`, `dev_ppl`, `test_ppl`, `dev_<metric>`, `test_<metric>`.
+        translator: The final model.
+        data: The loader's report: whether the model waited for its data.
+        best: Where the best checkpoint of each metric is.
+    """
+
+    step: int
+    seconds: float
+    scores: dict[str, float]
+    curves: dict[str, list[tuple[int, float]]]
+    translator: Translator
+    data: hr.Stats
+    best: dict[str, Path]
+
+
+@dataclass
+class Window:
+    """Sums since the last line of the log."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    loss: float = 0.0  # of all target words
+    tgt_words: int = 0
+    all_words: int = 0
+    norm: float = 0.0
+
+
+@dataclass
+class Progress:
+    """What the log goes by; it is saved in checkpoints, so that the log goes on as well."""
+
+    step: int = 0
+    window: Window = field(default_factory=Window)
+    curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    best: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, saved: dict[str, Any]) -> Progress:
+        """Makes it of what a checkpoint holds."""
+        curves = {name: [(int(step), float(value)) for step, value in points] for name, points in saved["curves"].items()}
+        return cls(saved["step"], Window(**saved["window"]), curves, dict(saved["best"]))
+
+    def add(self, curve: str, value: float) -> None:
+        """Adds a point to a curve."""
+        self.curves.setdefault(curve, []).append((self.step, value))
+
+    def last(self, curve: str) -> float | None:
+        """Returns the value of a curve at this very step, if there is one."""
+        points = self.curves.get(curve)
+        return points[-1][1] if points and points[-1][0] == self.step else None
+
+
+def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False) -> Result:
+    """Trains a model, or goes on training the one in `out_dir`.
+
+    Args:
+        hparams: The settings; src, tgt, train_prefix, vocab_prefix and out_dir are needed.
+        progress: Show a progress bar; None: where standard output is a terminal and rich is installed.
+        quiet: Write the log to `out_dir` alone.
+
+    Raises:
+        HParamError: A setting is missing.
+        OSError: A file cannot be read.
+        DataError: The training data or a vocabulary is malformed.
+        CheckpointError: The checkpoints in `out_dir` do not fit, or one cannot be written.
+        DivergedError: The loss overflows.
+    """
+    for name in ("src", "tgt", "train_prefix", "vocab_prefix", "out_dir"):
+        if not getattr(hparams, name):
+            raise HParamError(f"training needs --{name}; --help says what it is")
+    began = time.perf_counter()
+    prepare_process(hparams.num_intra_threads)
+    out_dir = Path(str(hparams.out_dir))
+    out_dir.mkdir(parents=True, exist_ok=True)
+    with Report(out_dir, hparams.num_train_steps, progress, quiet) as report:
+        saved = checkpoint.latest(out_dir, report.line)
+        if hparams.random_seed is None:  # stays the same over the whole run
+            seed = saved.hparams.random_seed if saved else int(np.random.SeedSequence().generate_state(1)[0])
+            hparams = hparams.replace(random_seed=seed)
+            report.line(f"# random_seed {seed}")
+        run = Run(hparams, out_dir, report, saved)
+        try:
+            run.loop()
+            return run.finish(began)
+        finally:
+            run.loader.close()
+
+
+class Run:
+    """A training run: its data, model, optimiser, and how far it has come."""
+
+    def __init__(self, hparams: HParams, out_dir: Path, report: Report, saved: Checkpoint | None) -> None:
+        self.hparams, self.out_dir, self.report = hparams, out_dir, report
+        self.vocabs = load_vocabs(hparams)
+        pairs = read_pairs(hparams, "train_prefix").filter_length()
+        self.loader = hr.Loader(batches(pairs, self.vocabs, hparams, training=True), workers=1, to="torch")
+        if len(pairs) == 0:
+            raise hr.DataError(
+                f"--train_prefix={hparams.train_prefix} has no sentence pair with words on both sides: nothing to train"
+            )
+        self.dev = EvalSet.read("dev", self.vocabs, hparams)
+        self.test = EvalSet.read("test", self.vocabs, hparams)
+        generator = torch.Generator().manual_seed(draw_seed(hparams, 0, "weights"))
+        self.model = Seq2Seq(hparams, len(self.vocabs.src), len(self.vocabs.tgt), generator)
+        self.optimizer = Optimizer(self.model.parameters(), hparams)
+        self.progress = Progress()
+        self.mark = time.perf_counter()  # when the last step ended
+        words = f"{len(self.vocabs.src):,} source and {len(self.vocabs.tgt):,} target words"
+        weights = sum(p.numel() for p in self.model.parameters())
+        report.line(f"# {len(pairs):,} sentence pairs, {words}, {weights:,} weights")
+        if saved is not None:
+            self.take_up(saved)
+
+    def take_up(self, saved: Checkpoint) -> None:
+        """Goes on from a checkpoint: with the next batch, or with a new epoch if other data is asked for."""
+        before = saved.hparams
+        saved.check_fits(self.hparams, self.vocabs)
+        self.model.load_state_dict(saved.model().state_dict())
+        self.progress = Progress.of(saved.progress)
+        self.report.line(f"# going on from {saved.path}, step {saved.step}")
+        if before.optimizer == self.hparams.optimizer:
+            self.optimizer.load_state_dict(saved.optimizer)
+        else:
+            self.report.line(f"# optimizer: {before.optimizer} -> {self.hparams.optimizer}, which starts anew")
+        changed = [name for name in _DATA_FLAGS if getattr(before, name) != getattr(self.hparams, name)]
+        if changed:
+            for name in changed:
+                self.report.line(f"# {name}: {getattr(before, name)} -> {getattr(self.hparams, name)}")
+            self.loader.set_epoch(saved.loader["epoch"] + 1)
+            self.report.line("# other data or batches than before: a new epoch begins")
+            return
+        try:
+            self.loader.load_state_dict(saved.loader)
+        except hr.StateError as error:
+            raise checkpoint.CheckpointError(
+                f"{saved.path} cannot go on, as the training data is not what it was: {error}; put the old data back, "
+                "or give the new one another name with --train_prefix to begin a new epoch with it"
+            ) from error
+
+    def loop(self) -> None:
+        """Trains up to `num_train_steps`."""
+        hparams, progress = self.hparams, self.progress
+        if progress.step == 0:
+            self.evaluate()  # of the new model: about as many as there are target words
+        while progress.step < hparams.num_train_steps:
+            first = progress.step
+            for columns in self.loader:
+                self.update(to_batch(columns))
+                if progress.step % hparams.steps_per_stats == 0:
+                    self.log()
+                score = progress.step % hparams.external_eval_steps == 0
+                if score or progress.step % (10 * hparams.steps_per_stats) == 0:
+                    self.evaluate(score)
+                    self.save()
+                if progress.step == hparams.num_train_steps:
+                    return
+            # As in the tutorial, but not after epochs of a few steps, which would be spent on evaluations.
+            if progress.step - first >= 10 * hparams.steps_per_stats:
+                self.report.line(f"# Finished an epoch, step {progress.step}. Perform external evaluation")
+                self.evaluate(score=True)
+
+    # every step ----------------------------------------------------------------------------------------------------
+
+    def update(self, batch: Batch) -> None:
+        """Makes one step."""
+        model, progress, window = self.model.train(), self.progress, self.progress.window
+        generator = torch.Generator().manual_seed(draw_seed(self.hparams, progress.step, "dropout"))
+        loss = fast.loss(model, batch, model.draw_masks(batch, generator))
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = self.optimizer.step(progress.step)
+        model.eval()
+        progress.step += 1
+        value = loss.item()
+        if not math.isfinite(value) or not math.isfinite(norm):
+            self.stop(f"loss {value}, gradient norm {norm}")
+        now = time.perf_counter()
+        window.steps += 1
+        window.seconds += now - self.mark
+        window.loss += value * len(batch.src_BS)
+        window.tgt_words += int(batch.tgt_len_B.sum())
+        window.all_words += int(batch.src_len_B.sum()) + int(batch.tgt_len_B.sum())
+        window.norm += norm
+        self.mark = now
+        self.report.advance(progress.step, f"ppl {exp(window.loss / window.tgt_words):.2f}")
+
+    def stop(self, why: str) -> None:
+        """Ends a run that has diverged."""
+        raise DivergedError(
+            f"step {self.progress.step} overflow ({why}), stop early: lower --learning_rate (now "
+            f"{learning_rate(self.hparams, self.progress.step - 1):g}) or --max_gradient_norm and run again; it goes "
+            "on from the latest checkpoint"
+        )
+
+    # every steps_per_stats -----------------------------------------------------------------------------------------
+
+    def log(self) -> None:
+        """Writes the tutorial's line about the steps since the last one, and starts counting anew."""
+        perplexity = exp(self.progress.window.loss / self.progress.window.tgt_words)
+        self.progress.add("train_ppl", perplexity)
+        self.report.line(f"  step {self.progress.step} {self.summary()}, {time.ctime()}")
+        if perplexity > 1e20:
+            self.stop(f"perplexity {perplexity:.3g}")
+        self.progress.window = Window()
+
+    def summary(self) -> str:
+        """Returns learning rate, speed, perplexity, gradient norm, and the best scores so far."""
+        window, steps = self.progress.window, max(1, self.progress.window.steps)
+        rate = learning_rate(self.hparams, max(0, self.progress.step - 1))
+        speed = window.all_words / window.seconds / 1000 if window.seconds else 0.0
+        best = " ".join(f"{name} {self.progress.best.get(name, 0.0):.2f}" for name in self.hparams.metric_names)
+        return (
+            f"lr {rate:g} step-time {window.seconds / steps:.2f}s wps {speed:.2f}K "
+            f"ppl {exp(window.loss / max(1, window.tgt_words)):.2f} gN {window.norm / steps:.2f} {best}"
+        )
+
+    # every 10 steps_per_stats, and every steps_per_external_eval -----------------------------------------------------
+
+    def evaluate(self, score: bool = False) -> None:
+        """Measures perplexities and shows a sample; with `score` also translates and keeps the best checkpoint."""
+        progress, translator = self.progress, Translator(self.model, self.vocabs, self.hparams)
+        if progress.step and self.dev:
+            self.sample(self.dev, translator)
+        for data in self.eval_sets():
+            if progress.last(f"{data.name}_ppl") is None:
+                began = time.perf_counter()
+                progress.add(f"{data.name}_ppl", perplexity := data.perplexity(self.model))
+                took = time.perf_counter() - began
+                self.report.line(f"  eval {data.name}: perplexity {perplexity:.2f}, time {took:.0f}s, {time.ctime()}")
+        if score and progress.step:
+            self.report.line(f"# External evaluation, global step {progress.step}")
+            for data in self.eval_sets():
+                for name, value in data.scores(translator, self.out_dir / f"output_{data.name}").items():
+                    progress.add(f"{data.name}_{name}", value)
+                    self.report.line(f"  {name} {data.name}: {value:.1f}")
+            for name in self.hparams.metric_names:
+                value = progress.last(f"dev_{name}") or 0.0
+                if value > progress.best.get(name, 0.0):
+                    progress.best[name] = value
+                    checkpoint.save(self.best_dir(name), self.checkpoint())
+                    checkpoint.prune(self.best_dir(name), keep=1)
+        self.mark = time.perf_counter()
+
+    def sample(self, data: EvalSet, translator: Translator) -> None:
+        """Shows the translation of a sentence drawn by seed and step."""
+        i = draw_seed(self.hparams, self.progress.step, "sample") % len(data.sources)
+        source, reference = data.sources[i], data.references[i]
+        text = translator.translate([source])[0].text
+        self.report.line(f"  # {i}\n    src: {source}\n    ref: {reference}\n    nmt: {text}")
+
+    def eval_sets(self) -> Iterator[EvalSet]:
+        """Yields dev and test, where given."""
+        yield from (data for data in (self.dev, self.test) if data is not None)
+
+    def best_dir(self, metric: str) -> Path:
+        """Returns where the best checkpoint of a metric goes."""
+        return self.out_dir / f"best_{metric}"
+
+    def checkpoint(self) -> Checkpoint:
+        """Returns the run as it is now."""
+        return Checkpoint(
+            step=self.progress.step,
+            hparams=self.hparams,
+            vocabs=self.vocabs,
+            weights=self.model.state_dict(),
+            optimizer=self.optimizer.state_dict(),
+            loader=self.loader.state_dict(),
+            progress=dataclasses.asdict(self.progress),
+        )
+
+    def save(self) -> None:
+        """Writes a checkpoint, and deletes the oldest ones."""
+        checkpoint.save(self.out_dir, self.checkpoint())
+        checkpoint.prune(self.out_dir, self.hparams.num_keep_ckpts)
+        self.mark = time.perf_counter()
+
+    # the end -------------------------------------------------------------------------------------------------------
+
+    def finish(self, began: float) -> Result:
+        """Evaluates the final model and the best ones."""
+        progress, stats = self.progress, self.loader.stats()
+        self.report.line(f"# Final, step {progress.step} {self.summary()}, {time.ctime()}")
+        scored = [f"{data.name}_{name}" for data in self.eval_sets() for name in self.hparams.metric_names]
+        if any(progress.last(curve) is None for curve in scored):
+            self.evaluate(score=True)
+        self.save()
+        scores = {name: points[-1][1] for name, points in progress.curves.items()}
+        self.report.line("# Final, " + " ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+        seconds = time.perf_counter() - began
+        self.report.line(f"# Done training!, time {seconds:.0f}s, {time.ctime()}.")
+        best = {name: self.best_dir(name) for name in progress.best}
+        for name, folder in best.items():
+            scores[f"best_{name}"] = progress.best[name]
+            self.report.line(f"# Best {name}, dev {progress.best[name]:.2f}, in {folder}")
+        self.report.line(f"# {stats.verdict()}")
+        translator = Translator(self.model, self.vocabs, self.hparams)
+        return Result(progress.step, seconds, scores, progress.curves, translator, stats, best)
+
+
+def draw_seed(hparams: HParams, step: int, purpose: str) -> int:
+    """Returns 32 bits that depend on the seed, the step and what they are for."""
+    entropy = [abs(hparams.random_seed or 0), step, *purpose.encode()]
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0])
