@@ -17,7 +17,7 @@ import tempfile
 
 import number_words
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 import headrace as hr
 from headrace.nmt import metrics
@@ -73,16 +73,16 @@ def show(console: Console, result: Result, data: pathlib.Path, out: pathlib.Path
     found = result.translator.translate(sources, attention=True)
     texts = [translation.text for translation in found]
 
-    table = Table(title=f"Ten of {len(sources):,} {'held-out ' if name == 'test' else 'training '}sentences")
-    for column in (f"source ({options.src})", f"translation ({options.tgt})", "reference", ""):
-        table.add_column(column, overflow="fold")
+    kind = "held-out" if name == "test" else "training"
+    console.rule(f"ten of {len(sources):,} {kind} sentences")
     for source, text, reference in zip(sources[:10], texts[:10], references[:10], strict=True):
-        table.add_row(source, text, reference, "=" if text == reference else "")
-    console.print(table)
+        mark = "[green]=[/]" if text == reference else "[red]≠[/]"
+        console.print(f"  {options.src}  {escape(source)}\n  {options.tgt}  {escape(text)}  {mark}", highlight=False)
+        console.print(f"  ref {escape(reference)}\n", highlight=False)
 
     exact = metrics.score("accuracy", references, texts)
     bleu, signature = metrics.sacre_bleu(references, texts, tokenize="none")
-    console.print(f"exact match  {exact:.1f} %")
+    console.print(f"exact match  {exact:.1f} % of {len(sources):,}", highlight=False)
     console.print(f"BLEU         {bleu:.1f}  ({signature})", highlight=False)
 
     longest = max(range(min(10, len(found))), key=lambda i: len(found[i].words))
