@@ -81,8 +81,8 @@ class Checkpoint:
         model.load_state_dict(self.weights)
         return model.eval()
 
-    def check_fits(self, hparams: HParams, vocabs: Vocabs) -> None:
-        """Refuses to go on with another model or other words.
+    def check_shape(self, hparams: HParams) -> None:
+        """Refuses settings of another model.
 
         Raises:
             CheckpointError: The message names the first flag that differs.
@@ -95,11 +95,18 @@ class Checkpoint:
                     f"{self.path} was trained with {flag}={before}, now {flag}={now} is asked for: "
                     f"leave --{flag} as it was, or train into another --out_dir"
                 )
-        for side, before_words, words in zip(("source", "target"), self.vocabs, vocabs, strict=True):
-            if before_words != words:
+
+    def check_vocabs(self, vocabs: Vocabs) -> None:
+        """Refuses other words.
+
+        Raises:
+            CheckpointError: The message says which language.
+        """
+        for side, before, now in zip(("source", "target"), self.vocabs, vocabs, strict=True):
+            if before != now:
                 raise CheckpointError(
-                    f"{self.path} was trained with another {side} vocabulary ({len(before_words):,} words, now "
-                    f"{len(words):,}): give the same --vocab_prefix, or train into another --out_dir"
+                    f"{self.path} was trained with another {side} vocabulary ({len(before):,} words, now "
+                    f"{len(now):,}): give the same --vocab_prefix, or train into another --out_dir"
                 )
 
 
@@ -109,7 +116,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     Raises:
         CheckpointError: It cannot be written; older checkpoints are as they were.
     """
-    settings = dataclasses.replace(checkpoint.hparams, **dict.fromkeys(_THIS_COMMAND_ONLY))
+    settings = checkpoint.hparams.replace(**dict.fromkeys(_THIS_COMMAND_ONLY))
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -169,7 +176,9 @@ def load(path: Path) -> Checkpoint:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise CheckpointError(f"cannot read the checkpoint {path}: {error.strerror}; check --ckpt, --out_dir") from error
+        raise CheckpointError(
+            f"cannot read the checkpoint {path}: {error.strerror}; check --ckpt, --out_dir"
+        ) from error
     try:
         document = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # whatever zip, pickle and torch raise at bytes that are not theirs
