@@ -10,6 +10,7 @@ import dataclasses
 import io
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -180,12 +181,15 @@ def load(path: Path) -> Checkpoint:
             f"cannot read the checkpoint {path}: {error.strerror}; check --ckpt, --out_dir"
         ) from error
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as parts:
+            if (bad := parts.testzip()) is not None:  # torch would take damaged weights as they are
+                raise ValueError(f"{bad} is damaged")
         document = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # whatever zip, pickle and torch raise at bytes that are not theirs
         reason = str(error).split("\n")[0].split(". ")[0]
         raise CheckpointError(
-            f"{path} is no checkpoint, or cut short ({len(content):,} bytes): {reason}; delete it, or name another "
-            "one with --ckpt"
+            f"{path} is no checkpoint, cut short or damaged ({len(content):,} bytes): {reason}; delete it, or name "
+            "another one with --ckpt"
         ) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise CheckpointError(f"{path} was written by another program: expected a checkpoint of headrace.nmt")
