@@ -1,7 +1,7 @@
 """Records of 1 KB in a memory map of 200,000, shuffled, in batches of 256.
 
-NumPy's fancy indexing over the map is the floor: it does nothing else. Reading: CPU microseconds a record; what a loader
-adds to the floor is its own cost. `first batch s` includes opening the file.
+NumPy's fancy indexing over the map is the floor: it does nothing else. Reading: CPU microseconds a record; what a
+loader adds to the floor is its own cost. `first batch s` includes opening the file.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """What it costs to begin: the import, the size of the package, and the first batch after restoring a saved position.
 
-`import ms` is what `import headrace` adds to importing NumPy. `package MB` is what the wheel without extras puts on disk.
-The position is restored in the middle and near the end of an epoch of 1M pairs of lines with buckets; `state bytes` is the
-size of the saved document as JSON.
+`import ms` is what `import headrace` adds to importing NumPy. `package MB` is what the wheel without extras puts on
+disk. The position is restored in the middle and near the end of an epoch of 1M pairs of lines with buckets; `state
+bytes` is the size of the saved document as JSON.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pathlib
 import time
@@ -35,7 +36,10 @@ def _import(folder: pathlib.Path) -> dict[str, float]:
 
     package = pathlib.Path(headrace.__file__).parent
     files = [p for p in package.rglob("*") if p.is_file() and p.suffix in (".py", ".pyi", ".typed")]
-    native = pathlib.Path(headrace._native.__file__)
+    extension = importlib.util.find_spec("headrace._native")
+    assert extension is not None
+    assert extension.origin is not None
+    native = pathlib.Path(extension.origin)
     size = sum(p.stat().st_size for p in [*files, native])
     return {"import ms": 1000 * sorted(times)[3], "package MB": size / 1e6}
 

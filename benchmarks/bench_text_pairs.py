@@ -1,11 +1,12 @@
 """The data path of a translation model: 1M sentence pairs from two text files to padded batches.
 
-Each contender shuffles, splits at blanks, looks words up, groups pairs by length, pads and makes batches of 128, and reads
-the files once. `fill` is the share of the padded arrays that isn't padding. Sentences have 4 to 50 words, most about 18 (a
-gamma distribution), words of a Zipf distribution over 20,000; source and target lengths differ by a few words.
+Each contender shuffles, splits at blanks, looks words up, groups pairs by length, pads and makes batches of 128, and
+reads the files once. `fill` is the share of the padded arrays that isn't padding. Sentences have 4 to 50 words, most
+about 18 (a gamma distribution), words of a Zipf distribution over 20,000; source and target lengths differ by a few
+words.
 
-Reading: pairs a second say how fast a model may train before data bounds it; CPU microseconds a pair say what that costs.
-torch stands for a Dataset over lines in memory, a batch sampler that sorts by length, and collate in Python.
+Reading: pairs a second say how fast a model may train before data bounds it; CPU microseconds a pair say what that
+costs. torch stands for a Dataset over lines in memory, a batch sampler that sorts by length, and collate in Python.
 """
 
 from __future__ import annotations
@@ -112,9 +113,7 @@ def _torch(workers: int) -> Callable[[pathlib.Path], dict[str, float]]:
                 yield from (chunks[k] for k in torch.randperm(len(chunks)).tolist())
 
         def collate(pairs: list[tuple[list[int], list[int]]]) -> list[torch.Tensor]:
-            return [
-                torch.nn.utils.rnn.pad_sequence([torch.tensor(p[side]) for p in pairs], True, 2) for side in (0, 1)
-            ]
+            return [torch.nn.utils.rnn.pad_sequence([torch.tensor(p[side]) for p in pairs], True, 2) for side in (0, 1)]
 
         with Measure() as start:
             data = Pairs()

@@ -85,7 +85,9 @@ def test_all_public_names_have_documentation() -> None:
     assert [name for name in headrace.__all__ if not getattr(headrace, name).__doc__] == []
 
 
-@pytest.mark.parametrize("path", [*PACKAGE.rglob("*.py"), *NATIVE.rglob("*.cpp"), *NATIVE.rglob("*.h")], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [*PACKAGE.rglob("*.py"), *NATIVE.rglob("*.cpp"), *NATIVE.rglob("*.h")], ids=lambda p: p.name
+)
 def test_files_stay_small(path: pathlib.Path) -> None:
     limit = 500 if path.suffix == ".py" else 800
     assert len(path.read_text().splitlines()) <= limit

@@ -19,6 +19,12 @@ std::span<const T> span_of(const Array<T>& array) {
   return {array.data(), array.size()};
 }
 
+// A one-dimensional array that the core returns (several of them), for the types in the stub.
+template <class T>
+using NewArray = nanobind::ndarray<nanobind::numpy, T, nanobind::ndim<1>>;
+template <class... T>
+using NewArrays = nanobind::typed<nanobind::tuple, NewArray<T>...>;
+
 // Gives the memory of a buffer to a NumPy array.
 template <class T>
 nanobind::object to_numpy(headrace::Buffer<T>&& buffer) {
@@ -26,5 +32,5 @@ nanobind::object to_numpy(headrace::Buffer<T>&& buffer) {
   buffer.reserve(1);  // NumPy wants an address even for no items
   T* data = buffer.release();
   nanobind::capsule owner(data, [](void* memory) noexcept { std::free(memory); });
-  return nanobind::cast(nanobind::ndarray<nanobind::numpy, T, nanobind::ndim<1>>(data, {size}, owner));
+  return nanobind::cast(NewArray<T>(data, {size}, owner));
 }

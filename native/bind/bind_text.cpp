@@ -64,7 +64,7 @@ std::shared_ptr<FileBytes> from_memory(const Array<std::uint8_t>& data, const st
 }
 
 template <class Work>
-nb::tuple ragged(const Work& work) {
+NewArrays<std::int32_t, std::int64_t> ragged(const Work& work) {
   Buffer<std::int32_t> values;
   Buffer<std::int64_t> offsets;
   {
@@ -75,7 +75,7 @@ nb::tuple ragged(const Work& work) {
 }
 
 template <class Work>
-nb::tuple strings(const Work& work) {
+NewArrays<std::uint8_t, std::int64_t> strings(const Work& work) {
   Buffer<std::uint8_t> data;
   Buffer<std::int64_t> offsets;
   {
@@ -116,7 +116,8 @@ void bind_files(nb::module_& m) {
            "Raises DataChangedError when the file is not what it was when it was opened.")
       .def(
           "index_lines",
-          [](const FileBytes& file, const MaybeText& separators, unsigned threads) {
+          [](const FileBytes& file, const MaybeText& separators,
+             unsigned threads) -> NewArrays<std::uint64_t, std::uint32_t> {
             LineIndex index;
             {
               nb::gil_scoped_release unlocked;
@@ -140,7 +141,7 @@ void bind_reader(nb::module_& m) {
       .def_prop_ro("records", [](const BoundReader& self) { return self.reader.records(); })
       .def(
           "locate",
-          [](const BoundReader& self, std::int64_t record) {
+          [](const BoundReader& self, std::int64_t record) -> nb::typed<nb::tuple, std::size_t, std::int64_t> {
             const auto [file, line] = self.reader.locate(record);
             return nb::make_tuple(file, line);
           },
@@ -228,7 +229,7 @@ void bind_vocabulary(nb::module_& m) {
           "file"_a, "separators"_a = nb::none(), "threads"_a = 0, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "ranked",
-          [](const TokenCounter& self, std::int64_t min_count) {
+          [](const TokenCounter& self, std::int64_t min_count) -> NewArrays<std::uint8_t, std::int64_t, std::int64_t> {
             Buffer<std::uint8_t> data;
             Buffer<std::int64_t> offsets, counts;
             {

@@ -2,6 +2,7 @@
 #include "version.h"
 
 void bind_version(nanobind::module_& m) {
-  m.def("core_version", [] { return headrace::kCoreVersion; },
-        "The version of the native core; the package refuses to run with another one.");
+  m.def(
+      "core_version", [] { return headrace::kCoreVersion; },
+      "The version of the native core; the package refuses to run with another one.");
 }

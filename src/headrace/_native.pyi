@@ -90,7 +90,7 @@ class FileBytes:
         Raises DataChangedError when the file is not what it was when it was opened.
         """
 
-    def index_lines(self, separators: str | None = None, threads: int = 0) -> tuple:
+    def index_lines(self, separators: str | None = None, threads: int = 0) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint32], dict(shape=(None,))]]:
         """(starts uint64, one more than lines; tokens a line uint32)."""
 
     def find_invalid_utf8(self) -> int | None:
@@ -110,13 +110,13 @@ class Vocabulary:
     def find(self, word: bytes) -> int:
         """The id, or -1."""
 
-    def words(self) -> tuple:
+    def words(self) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(bytes of all words, offsets)."""
 
-    def encode(self, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], unknown: int, max_length: int | None = None, bos: int | None = None, eos: int | None = None, separators: str | None = None) -> tuple:
+    def encode(self, data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], unknown: int, max_length: int | None = None, bos: int | None = None, eos: int | None = None, separators: str | None = None) -> tuple[Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(ids of the texts' tokens, offsets)."""
 
-    def decode(self, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], unknown: int, eos: int | None = None) -> tuple:
+    def decode(self, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], unknown: int, eos: int | None = None) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(words joined by blanks, offsets)."""
 
 class TokenCounter:
@@ -126,7 +126,7 @@ class TokenCounter:
 
     def count(self, file: FileBytes, separators: str | None = None, threads: int = 0) -> None: ...
 
-    def ranked(self, min_count: int = 1) -> tuple:
+    def ranked(self, min_count: int = 1) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(bytes of the tokens, offsets, counts), the most frequent first."""
 
 class TextReader:
@@ -137,13 +137,13 @@ class TextReader:
     @property
     def records(self) -> int: ...
 
-    def locate(self, record: int) -> tuple:
+    def locate(self, record: int) -> tuple[int, int]:
         """(number of the file, number of the line in it), both from 0."""
 
-    def read(self, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple:
+    def read(self, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(bytes of the lines, offsets)."""
 
-    def encode(self, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], vocabulary: Vocabulary, unknown: int, max_length: int | None = None, bos: int | None = None, eos: int | None = None, separators: str | None = None) -> tuple:
+    def encode(self, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], vocabulary: Vocabulary, unknown: int, max_length: int | None = None, bos: int | None = None, eos: int | None = None, separators: str | None = None) -> tuple[Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(ids of the lines' tokens, offsets)."""
 
 def hash64(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:

@@ -33,6 +33,7 @@ GOLDEN_HASHES = [
     "1da0dbaaf3195deb",
     "16960142893cfe69",
 ]
+A, B, C = 0x6A09E667F3BCC909, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B
 CONTENT = b"".join(b"line number %d\n" % i for i in range(500))
 LINES = CONTENT.decode().splitlines()
 
@@ -103,6 +104,47 @@ def test_the_hash_keeps_its_values() -> None:
     data = np.arange(100, dtype=np.uint8)
     sizes = (0, 1, 8, 9, 16, 17, 32, 33, 100)
     assert [f"{_native.hash64(data[:n]):016x}" for n in sizes] == GOLDEN_HASHES
+
+
+def mix(a: int, b: int) -> int:
+    return (a * b >> 64) ^ (a * b % 2**64)
+
+
+def hash64(data: bytes) -> int:
+    """The hash as docs/specs/index-sidecar.md has it."""
+    a, b, n = A, B, len(data)
+
+    def word(k: int) -> int:
+        return int.from_bytes(data[8 * k : 8 * k + 8], "little")
+
+    while len(data) >= 32:
+        a, b = mix(word(0) ^ a, word(1) ^ C), mix(word(2) ^ b, word(3) ^ A)
+        data = data[32:]
+    if len(data) >= 16:
+        a = mix(word(0) ^ a, word(1) ^ C)
+        data = data[16:]
+    if len(data) > 8:
+        b = mix(word(0) ^ b, word(1) ^ A)
+    elif data:
+        b = mix(word(0) ^ b, C)
+    return mix(a ^ (n * C % 2**64), b ^ A)
+
+
+@given(st.binary(max_size=200))
+def test_the_hash_is_the_one_described(data: bytes) -> None:
+    assert _native.hash64(np.frombuffer(data, np.uint8)) == hash64(data)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 262_144, 262_145, 1_000_003])
+def test_the_sample_is_the_one_described(tmp_path: pathlib.Path, size: int) -> None:
+    content = np.random.default_rng(size).bytes(size)
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    taken = content
+    if size > 1 << 18:
+        places = [65536 + (size - 135168) // 13 * i for i in range(14)]
+        taken = content[:65536] + b"".join(content[p : p + 4096] for p in places) + content[-65536:]
+    assert _native.FileBytes.open(str(path)).sample() == mix(hash64(taken), size ^ B)
 
 
 def stale_size(path: pathlib.Path) -> None:
@@ -234,11 +276,12 @@ def test_damaged_starts_of_a_large_sidecar_are_named(path: pathlib.Path, monkeyp
             source.read(np.array([record]))
 
 
-def test_a_sidecar_cut_while_in_use_is_an_error_and_no_crash(
-    path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("known", [True, False])
+def test_a_sidecar_cut_while_in_use_is_an_error_and_no_crash(path: pathlib.Path, known: bool) -> None:
     TextSource(path)
     source = TextSource(path)
+    if known:
+        source.lengths()
     os.truncate(beside(path), 0)
     with pytest.raises(DataChangedError, match=r"a.txt.hrindex changed while it was in use"):
         source.read(np.array([0]))

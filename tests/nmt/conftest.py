@@ -13,6 +13,8 @@ from headrace.nmt.model import Batch, Seq2Seq
 
 SRC_WORDS, TGT_WORDS = 13, 11
 
+torch.set_num_threads(1)  # the tensors here are small; threads would only wait for each other, and other processes
+
 MakeBatch = Callable[..., Batch]
 MakeModel = Callable[..., Seq2Seq]
 Toy = Callable[..., HParams]

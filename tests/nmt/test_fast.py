@@ -100,9 +100,23 @@ def test_packing() -> None:
     assert packing.order_B.tolist() == [1, 0, 2]
     padded = torch.tensor([[10, 20, 30], [11, 21, 0], [0, 22, 0], [0, 23, 0]])  # tens: sentence + 1; units: step
     rows = packing.take(padded)
-    assert rows.tolist() == [20, 10, 30, 21, 11, 22, 23]
+    assert rows[: packing.real].tolist() == [20, 10, 30, 21, 11, 22, 23]
     assert [rows[s].tolist() for s in packing.slices] == [[20, 10, 30], [21, 11], [22], [23]]
-    assert rows[packing.previous_N].tolist() == [20, 10, 21, 22]
+    assert rows[packing.previous_N][:4].tolist() == [20, 10, 21, 22]
     assert rows[packing.last_B].tolist() == [23, 11, 30]
-    assert rows[packing.reversed_N].tolist() == [23, 11, 30, 22, 10, 21, 20]
+    assert rows[packing.reversed_N][: packing.real].tolist() == [23, 11, 30, 22, 10, 21, 20]
     assert packing.pad(rows).tolist() == [[20, 10, 30], [21, 11, 0], [22, 0, 0], [23, 0, 0]]
+
+
+def test_packing_makes_few_shapes() -> None:
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(50):
+        lengths = torch.randint(1, 30, (int(torch.randint(1, 130, (), generator=generator)),), generator=generator)
+        packing = pack(lengths)
+        rows = len(packing.step_N)
+        assert packing.real == int(lengths.sum()) <= rows < packing.real + 128
+        assert rows % 64 == 0
+        for narrow, wide in zip(packing.slices, packing.wide, strict=True):
+            assert narrow.start == wide.start
+            assert narrow.stop <= wide.stop <= rows
+            assert (wide.stop - wide.start) % 16 == 0 or wide.stop - wide.start == len(lengths)

@@ -45,7 +45,7 @@ def test_the_norm_is_that_of_all_weights_and_of_each_occurrence_of_a_word() -> N
     weight, embedding = Parameter(torch.tensor([0.0])), Parameter(torch.zeros(4, 1))
     weight.grad = torch.tensor([6.0])
     index = torch.tensor([[2, 0, 2]])
-    embedding.grad = torch.sparse_coo_tensor(index, torch.tensor([[4.0], [2.0], [5.0]]), (4, 1))
+    embedding.grad = torch.sparse_coo_tensor(index, torch.tensor([[4.0], [2.0], [5.0]]), (4, 1), check_invariants=True)
     norm = Optimizer([weight, embedding], HParams(max_gradient_norm=4.5)).step(0)
     assert norm == pytest.approx(9.0)  # 36 + 16 + 4 + 25
     torch.testing.assert_close(weight.detach(), torch.tensor([-3.0]))

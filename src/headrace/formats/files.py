@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import glob
 import os
-import shutil
 import stat
 import zlib
 from collections.abc import Sequence
@@ -119,6 +118,7 @@ def open_bytes(path: str) -> _native.FileBytes:
 def _open_gzip(path: str) -> _native.FileBytes:
     # Here, because they would make up a tenth of what importing headrace costs.
     import gzip
+    import shutil
     import tempfile
 
     if os.stat(path).st_size == 0:

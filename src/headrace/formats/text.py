@@ -150,12 +150,15 @@ class TextSource(Source):
         Raises:
             DataError: If a sidecar is damaged.
         """
+        self._opened()
         if self._lengths is None:
             for file in self._files:
                 if file.sidecar:
                     file.sidecar.check("tokens")
             tables = [file.tokens for file in self._files]
             self._lengths = tables[0] if len(tables) == 1 else np.concatenate(tables)
+        elif len(self._files) == 1 and (beside := self._files[0].sidecar):
+            beside.file.check_unchanged()  # the table of a single file is mapped, not copied
         return {"": self._lengths}
 
     def column_names(self) -> list[str]:

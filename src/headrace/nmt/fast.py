@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from headrace.nmt.gemm import linear, product
 from headrace.nmt.model import Batch, Decoder, LSTMCell, Masks, Seq2Seq, Stack
-from headrace.nmt.recurrence import AttentionDecoder, AttentionPlan, Layer, Packing, pack
+from headrace.nmt.recurrence import ROWS_OF_BATCH, AttentionDecoder, AttentionPlan, Layer, Packing, pack, round_up
 
 __all__ = ["loss"]
 
@@ -71,10 +71,11 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
     if decoder.attention is None:
         output_NU, _ = _run_stack(decoder.stack, y_NU, target, layer_masks, dtype, start)
     else:
-        slot_N = to_target_B[source.sentence_N] * len(source.slices) + source.step_N
+        slot_N = (to_target_B[source.sentence_N] * len(source.slices) + source.step_N)[: source.real]
         output_NU = _run_attention(decoder, y_NU, target, layer_masks, dtype, start, memory_ND, source, slot_N)
     words_N = target.take(batch.tgt_out_TB)
-    total: Tensor = CrossEntropy.apply(output_NU, model.projection_UV, words_N, dtype)  # type: ignore[no-untyped-call]
+    args = output_NU, model.projection_UV, words_N, target.real, dtype
+    total: Tensor = CrossEntropy.apply(*args)  # type: ignore[no-untyped-call]
     return total / len(batch.src_BS)
 
 
@@ -137,7 +138,8 @@ def _run_attention(
     batch, longest = len(packing.order_B), len(source.slices)
 
     def spread(rows_NU: Tensor) -> Tensor:
-        return rows_NU.new_zeros(batch * longest, units).index_copy(0, slot_N, rows_NU).view(batch, longest, units)
+        spread_NU = rows_NU.new_zeros(batch * longest, units).index_copy(0, slot_N, rows_NU[: source.real])
+        return spread_NU.view(batch, longest, units)
 
     keys_NU = linear(memory_ND, attention.memory_layer_DU, dtype=dtype)
     if attention.scale is not None:
@@ -170,26 +172,29 @@ def _run_attention(
 
 
 class CrossEntropy(Function):
-    """`apply(output_NU, projection_UV, words_N, dtype)`: the cross-entropy of the right words, summed.
+    """`apply(output_NU, projection_UV, words_N, real, dtype)`: the cross-entropy of the first `real` words, summed.
 
     Makes the gradients on the way, as the logits are not kept.
     """
 
     @staticmethod
-    def forward(ctx: Any, output_NU: Tensor, projection_UV: Tensor, words_N: Tensor, dtype: torch.dtype) -> Tensor:
+    def forward(
+        ctx: Any, output_NU: Tensor, projection_UV: Tensor, words_N: Tensor, real: int, dtype: torch.dtype
+    ) -> Tensor:
         """Returns the sum."""
         wanted = any(ctx.needs_input_grad)
         weight_UV = projection_UV.to(dtype)
         total = output_NU.new_zeros(())
-        d_output_NU = torch.empty_like(output_NU) if wanted else None
+        d_output_NU = torch.zeros_like(output_NU) if wanted else None
         d_projection_UV = torch.zeros_like(projection_UV) if wanted else None
-        for start in range(0, len(words_N), ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
+        for start in range(0, real, ROWS_AT_ONCE):
+            rows = slice(start, min(start + ROWS_AT_ONCE, round_up(real, ROWS_OF_BATCH)))
             x_NU, right_N1 = output_NU[rows].to(dtype), words_N[rows, None]
             d_logits_NV = torch.softmax(product(x_NU, weight_UV), dim=1, dtype=output_NU.dtype)
-            total -= d_logits_NV.gather(1, right_N1).clamp_(min=1e-38).log_().sum()
+            total -= d_logits_NV.gather(1, right_N1)[: real - start].clamp_(min=1e-38).log_().sum()
             if d_output_NU is not None and d_projection_UV is not None:
                 d_logits_NV.scatter_add_(1, right_N1, d_logits_NV.new_full(right_N1.shape, -1.0))
+                d_logits_NV[real - start :] = 0.0
                 d_logits_NV = d_logits_NV.to(dtype)
                 d_output_NU[rows] = product(d_logits_NV, weight_UV.t())
                 d_projection_UV += product(x_NU.t(), d_logits_NV)
@@ -198,7 +203,7 @@ class CrossEntropy(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_total: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, d_total: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         """Hands out the gradients."""
         d_output_NU, d_projection_UV = ctx.gradients
-        return d_output_NU.mul_(d_total), d_projection_UV.mul_(d_total), None, None
+        return d_output_NU.mul_(d_total), d_projection_UV.mul_(d_total), None, None, None

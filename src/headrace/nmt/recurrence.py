@@ -5,6 +5,10 @@ by those of step 1, which are fewer, and so on, so that padding takes no part. A
 
     N packed rows, all real steps of a batch: those of step t are the first n sentences in the sorted order
 
+The kernels of a matrix product are compiled for each new shape, which takes longer than the product. So that shapes
+recur, N is rounded up with rows that mean nothing, and get no gradient; and a product at one step also takes some rows
+after those of the step, whose results are dropped.
+
 All four gates are sigmoids here, as tanh(x) = 2 sigmoid(2 x) - 1: whoever makes a kernel doubles the candidate's
 columns.
 """
@@ -18,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from headrace.nmt.gemm import product, product_plus
 from headrace.nmt.model import steps
@@ -25,18 +30,33 @@ from headrace.nmt.model import steps
 __all__ = ["AttentionDecoder", "Layer", "Packing", "pack"]
 
 
+ROWS_OF_BATCH, ROWS_OF_STEP = 64, 16  # what the numbers of rows are rounded up to
+
+
+def round_up(n: int, multiple: int) -> int:
+    """Returns the least multiple that is not below n."""
+    return -(-n // multiple) * multiple
+
+
 @dataclass(frozen=True)
 class Packing:
     """Where the real steps of a batch are in its packed rows."""
 
     order_B: Tensor  # sentences from the longest to the shortest
-    lengths_B: Tensor  # their lengths, in this order
+    real: int  # rows with a meaning: the first ones
     slices: list[slice]  # rows of each step
+    wide: list[slice]  # rows that a product at each step takes
     step_N: Tensor  # of each row its step,
     sentence_N: Tensor  # and its sentence in the sorted order
     previous_N: Tensor  # rows of the step before, for all rows but those of step 0
     last_B: Tensor  # last row of each sorted sentence
     reversed_N: Tensor  # reads each sentence from its end
+
+    def empty(self, like: Tensor, width: int) -> Tensor:
+        """Makes packed rows to be filled; those without a meaning are zero."""
+        rows = like.new_empty(len(self.step_N), width)
+        rows[self.real :] = 0.0
+        return rows
 
     def take(self, x_TB: Tensor) -> Tensor:
         """Packs the real steps of a padded tensor (T, B, ...) in the batch's own order."""
@@ -45,7 +65,7 @@ class Packing:
     def pad(self, x_N: Tensor) -> Tensor:
         """Returns packed rows as (T, B, ...) in the sorted order, zeros at the padding."""
         padded = x_N.new_zeros(len(self.slices), len(self.order_B), *x_N.shape[1:])
-        padded[self.step_N, self.sentence_N] = x_N
+        padded[self.step_N[: self.real], self.sentence_N[: self.real]] = x_N[: self.real]
         return padded
 
 
@@ -56,16 +76,22 @@ def pack(lengths_B: Tensor) -> Packing:
     step_N, sentence_N = real_TB.nonzero(as_tuple=True)
     ends_T = real_TB.sum(dim=1).cumsum(dim=0)
     starts_T = torch.cat([ends_T.new_zeros(1), ends_T[:-1]])
-    later = slice(len(lengths_B), None)
+    batch, real = len(lengths_B), len(step_N)
+    slices = [slice(start, end) for start, end in zip(starts_T.tolist(), ends_T.tolist(), strict=True)]
+    wide = [slice(s.start, s.start + min(batch, round_up(s.stop - s.start, ROWS_OF_STEP))) for s in slices]
+    # The last product must not go past the rows that there are.
+    rest = round_up(max(real, *(s.stop for s in wide)), ROWS_OF_BATCH) - real
+    later = slice(batch, None)
     return Packing(
         order_B=order_B,
-        lengths_B=sorted_B,
-        slices=[slice(start, end) for start, end in zip(starts_T.tolist(), ends_T.tolist(), strict=True)],
-        step_N=step_N,
-        sentence_N=sentence_N,
-        previous_N=starts_T[step_N[later] - 1] + sentence_N[later],
-        last_B=starts_T[sorted_B - 1] + torch.arange(len(sorted_B)),
-        reversed_N=starts_T[sorted_B[sentence_N] - 1 - step_N] + sentence_N,
+        real=real,
+        slices=slices,
+        wide=wide,
+        step_N=F.pad(step_N, (0, rest)),
+        sentence_N=F.pad(sentence_N, (0, rest)),
+        previous_N=F.pad(starts_T[step_N[later] - 1] + sentence_N[later], (0, rest)),
+        last_B=starts_T[sorted_B - 1] + torch.arange(batch),
+        reversed_N=F.pad(starts_T[sorted_B[sentence_N] - 1 - step_N] + sentence_N, (0, rest)),
     )
 
 
@@ -107,15 +133,15 @@ class Layer(Function):
         ctx: Any, gates_NG: Tensor, kernel_UG: Tensor, c_BU: Tensor, h_BU: Tensor, packing: Packing
     ) -> tuple[Tensor, Tensor]:
         """Goes through the steps, keeping what the way back needs."""
-        h_NU = gates_NG.new_empty(len(gates_NG), c_BU.shape[1])
+        h_NU = packing.empty(gates_NG, c_BU.shape[1])
         last_BU, start_BU = torch.empty_like(c_BU), h_BU
         cells, gates, saved = [c_BU], [], []
-        for rows in packing.slices:
+        for rows, wide in zip(packing.slices, packing.wide, strict=True):
             n = rows.stop - rows.start
             last_BU[n : len(c_BU)] = c_BU[n:]  # these sentences have ended
-            gates.append(product_plus(h_BU[:n], kernel_UG, gates_NG[rows]))
-            h_BU = h_NU[rows]
-            candidate_BU, c_BU, tanh_BU = _cell(gates[-1], c_BU[:n], h_BU)
+            gates.append(product_plus(h_BU[: wide.stop - wide.start], kernel_UG, gates_NG[wide])[:n])
+            h_BU = h_NU[wide]
+            candidate_BU, c_BU, tanh_BU = _cell(gates[-1], c_BU[:n], h_BU[:n])
             cells.append(c_BU)
             saved.append((candidate_BU, tanh_BU))
         last_BU[: len(c_BU)] = c_BU
@@ -129,14 +155,14 @@ class Layer(Function):
         """Goes back through the steps."""
         kernel_UG, start_BU = ctx.saved_tensors
         packing, h_NU, cells, gates, saved = ctx.steps
-        d_gates_NG = h_NU.new_empty(len(h_NU), kernel_UG.shape[1])
+        d_gates_NG = packing.empty(h_NU, kernel_UG.shape[1])
         dc_BU, dh_NU = dc_BU.clone(), d_output_NU.clone()
         dh_BU = torch.zeros_like(dc_BU)
         for t in range(len(gates) - 1, -1, -1):
             rows, n = packing.slices[t], len(gates[t])
             _cell_backward(d_gates_NG[rows], dh_NU[rows], dc_BU[:n], gates[t], cells[t][:n], saved[t])
             earlier_NU = dh_NU[packing.slices[t - 1]] if t > 0 else dh_BU
-            earlier_NU[:n] += product(d_gates_NG[rows], kernel_UG.t())
+            earlier_NU[:n] += product(d_gates_NG[packing.wide[t]], kernel_UG.t())[:n]
         before_NU = torch.cat([start_BU, h_NU[packing.previous_N]])
         return d_gates_NG, product(before_NU.t(), d_gates_NG), dc_BU, dh_BU, None
 
@@ -175,25 +201,26 @@ class AttentionDecoder(Function):
         """Goes through the steps, keeping what the way back needs."""
         layers = (len(rest) + 1) // 4
         kernels, biases, start = rest[:layers], rest[layers : 2 * layers - 1], rest[2 * layers - 1 :]
-        rows_N, units = len(gates_NG), query_UU.shape[0]
-        inputs = [gates_NG.new_empty(rows_N, 2 * units) for _ in range(layers)]  # [dropped input, last output]
-        outputs = [gates_NG.new_empty(rows_N, units) for _ in range(layers)]
-        attention_NU, query_NU = gates_NG.new_empty(rows_N, units), gates_NG.new_empty(rows_N, units)
-        weights_NS = gates_NG.new_empty(rows_N, plan.shut_BS.shape[1])
+        packing, units = plan.packing, query_UU.shape[0]
+        inputs = [packing.empty(gates_NG, 2 * units) for _ in range(layers)]  # [dropped input, last output]
+        outputs = [packing.empty(gates_NG, units) for _ in range(layers)]
+        attention_NU, query_NU = packing.empty(gates_NG, units), packing.empty(gates_NG, units)
+        weights_NS = packing.empty(gates_NG, plan.shut_BS.shape[1])
         keys_BUS = keys_BSU.transpose(1, 2)
         cells: list[list[Tensor]] = [[c_BU] for c_BU in start[0::2]]
         last: list[Tensor] = list(start[1::2])
         gates: list[list[Tensor]] = [[] for _ in range(layers)]
         saved: list[list[tuple[Tensor, Tensor]]] = [[] for _ in range(layers)]
         x_BU = torch.zeros_like(start[0])
-        for rows in plan.packing.slices:
+        for rows, wide in zip(packing.slices, packing.wide, strict=True):
             n = rows.stop - rows.start
             x_BU = x_BU[:n]
             for layer in range(layers):
                 fed_BI, h_BU, mask_NU = inputs[layer][rows], outputs[layer][rows], plan.masks[layer]
                 torch.mul(x_BU, 1.0 if mask_NU is None else mask_NU[rows], out=fed_BI[:, :units])
                 fed_BI[:, units:] = last[layer][:n]
-                gates_BG = product_plus(fed_BI, kernels[layer], gates_NG[rows] if layer == 0 else biases[layer - 1])
+                plus = gates_NG[wide] if layer == 0 else biases[layer - 1]
+                gates_BG = product_plus(inputs[layer][wide], kernels[layer], plus)[:n]
                 candidate_BU, c_BU, tanh_BU = _cell(gates_BG, cells[layer][-1][:n], h_BU)
                 cells[layer].append(c_BU)
                 gates[layer].append(gates_BG)
@@ -204,8 +231,7 @@ class AttentionDecoder(Function):
             scores_BS = torch.bmm(x_BU[:, None], keys_BUS[:n])[:, 0].add_(plan.shut_BS[:n])
             weights_BS = torch.softmax(scores_BS, dim=1, out=weights_NS[rows])
             contexts_BU = torch.bmm(weights_BS[:, None], contexts_BSU[:n])[:, 0]
-            x_BU = product_plus(x_BU, query_UU, contexts_BU)
-            attention_NU[rows] = x_BU
+            x_BU = torch.add(product(query_NU[wide], query_UU)[:n], contexts_BU, out=attention_NU[rows])
         ctx.plan = plan
         ctx.save_for_backward(keys_BSU, contexts_BSU, query_UU, *kernels)
         ctx.steps = inputs, cells, gates, saved, query_NU, weights_NS
@@ -219,7 +245,7 @@ class AttentionDecoder(Function):
         keys_BSU, contexts_BSU, query_UU, *kernels = ctx.saved_tensors
         inputs, cells, gates, saved, query_NU, weights_NS = ctx.steps
         packing, layers, units = plan.packing, len(kernels), query_UU.shape[0]
-        d_gates = [query_NU.new_empty(len(query_NU), 4 * units) for _ in range(layers)]
+        d_gates = [packing.empty(query_NU, 4 * units) for _ in range(layers)]
         d_scores_NS = torch.empty_like(weights_NS)
         # What reaches the attention vectors: from the predictions, and, added below, from the step that each is fed to.
         d_attention_NU = d_output_NU.clone() if plan.output_attention else torch.zeros_like(d_output_NU)
@@ -227,20 +253,21 @@ class AttentionDecoder(Function):
         dc = [torch.zeros_like(cells[layer][0]) for layer in range(layers)]
         dh = [torch.zeros_like(cells[layer][0]) for layer in range(layers)]
         for t in range(len(packing.slices) - 1, -1, -1):
-            rows = packing.slices[t]
+            rows, wide = packing.slices[t], packing.wide[t]
             n = rows.stop - rows.start
             da_BU = d_attention_NU[rows]
             d_weights_BS = torch.bmm(da_BU[:, None], contexts_BUS[:n])[:, 0]
             d_scores_BS = torch._softmax_backward_data(d_weights_BS, weights_NS[rows], 1, da_BU.dtype)
             d_scores_NS[rows] = d_scores_BS
-            dx_BU = product_plus(da_BU, query_UU.t(), torch.bmm(d_scores_BS[:, None], keys_BSU[:n])[:, 0])
+            dx_BU = torch.bmm(d_scores_BS[:, None], keys_BSU[:n])[:, 0]
+            dx_BU += product(d_attention_NU[wide], query_UU.t())[:n]
             if not plan.output_attention:
                 dx_BU += d_output_NU[rows]
             for layer in range(layers - 1, -1, -1):
                 dh_BU, d_gates_BG, mask_NU = dh[layer][:n], d_gates[layer][rows], plan.masks[layer]
                 dh_BU += dx_BU
                 _cell_backward(d_gates_BG, dh_BU, dc[layer][:n], gates[layer][t], cells[layer][t][:n], saved[layer][t])
-                d_fed_BI = product(d_gates_BG, kernels[layer].t())
+                d_fed_BI = product(d_gates[layer][wide], kernels[layer].t())[:n]
                 dh_BU.copy_(d_fed_BI[:, units:])
                 below_BU = d_fed_BI[:, :units] if mask_NU is None else d_fed_BI[:, :units] * mask_NU[rows]
                 dx_BU = below_BU + dx_BU if plan.residual and layer > 0 else below_BU
