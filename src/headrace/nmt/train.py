@@ -23,7 +23,7 @@ import torch
 import headrace as hr
 from headrace.nmt import checkpoint, fast
 from headrace.nmt.checkpoint import Checkpoint
-from headrace.nmt.data import Vocabs, batches, load_vocabs, read_pairs, to_batch
+from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
 from headrace.nmt.evaluate import EvalSet, exp
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.infer import Translator
@@ -88,21 +88,20 @@ class Progress:
     window: Window = field(default_factory=Window)
     curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
+    summary: str = ""  # of the last window
 
     @classmethod
     def of(cls, saved: dict[str, Any]) -> Progress:
         """Makes it of what a checkpoint holds."""
-        curves = {name: [(int(step), float(value)) for step, value in points] for name, points in saved["curves"].items()}
-        return cls(saved["step"], Window(**saved["window"]), curves, dict(saved["best"]))
+        return cls(saved["step"], Window(**saved["window"]), saved["curves"], saved["best"], saved["summary"])
 
     def add(self, curve: str, value: float) -> None:
         """Adds a point to a curve."""
         self.curves.setdefault(curve, []).append((self.step, value))
 
-    def last(self, curve: str) -> float | None:
-        """Returns the value of a curve at this very step, if there is one."""
-        points = self.curves.get(curve)
-        return points[-1][1] if points and points[-1][0] == self.step else None
+    def at(self, curve: str, step: int) -> float | None:
+        """Returns the value of a curve at a step, if it was measured there."""
+        return next((value for place, value in self.curves.get(curve, []) if place == step), None)
 
 
 def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False) -> Result:
@@ -169,7 +168,8 @@ class Run:
     def take_up(self, saved: Checkpoint) -> None:
         """Goes on from a checkpoint: with the next batch, or with a new epoch if other data is asked for."""
         before = saved.hparams
-        saved.check_fits(self.hparams, self.vocabs)
+        saved.check_shape(self.hparams)
+        saved.check_vocabs(self.vocabs)
         self.model.load_state_dict(saved.model().state_dict())
         self.progress = Progress.of(saved.progress)
         self.report.line(f"# going on from {saved.path}, step {saved.step}")
@@ -195,6 +195,8 @@ class Run:
     def loop(self) -> None:
         """Trains up to `num_train_steps`."""
         hparams, progress = self.hparams, self.progress
+        if progress.step >= hparams.num_train_steps:
+            self.report.line(f"# nothing left to train: raise --num_train_steps above {progress.step} to go on")
         if progress.step == 0:
             self.evaluate()  # of the new model: about as many as there are target words
         while progress.step < hparams.num_train_steps:
@@ -250,23 +252,19 @@ class Run:
 
     def log(self) -> None:
         """Writes the tutorial's line about the steps since the last one, and starts counting anew."""
-        perplexity = exp(self.progress.window.loss / self.progress.window.tgt_words)
-        self.progress.add("train_ppl", perplexity)
-        self.report.line(f"  step {self.progress.step} {self.summary()}, {time.ctime()}")
+        progress, window = self.progress, self.progress.window
+        perplexity = exp(window.loss / window.tgt_words)
+        best = " ".join(f"{name} {progress.best.get(name, 0.0):.2f}" for name in self.hparams.metric_names)
+        progress.summary = (
+            f"step {progress.step} lr {learning_rate(self.hparams, progress.step - 1):g} "
+            f"step-time {window.seconds / window.steps:.2f}s wps {window.all_words / window.seconds / 1000:.2f}K "
+            f"ppl {perplexity:.2f} gN {window.norm / window.steps:.2f} {best}"
+        )
+        self.report.line(f"  {progress.summary}, {time.ctime()}")
+        progress.add("train_ppl", perplexity)
+        progress.window = Window()
         if perplexity > 1e20:
             self.stop(f"perplexity {perplexity:.3g}")
-        self.progress.window = Window()
-
-    def summary(self) -> str:
-        """Returns learning rate, speed, perplexity, gradient norm, and the best scores so far."""
-        window, steps = self.progress.window, max(1, self.progress.window.steps)
-        rate = learning_rate(self.hparams, max(0, self.progress.step - 1))
-        speed = window.all_words / window.seconds / 1000 if window.seconds else 0.0
-        best = " ".join(f"{name} {self.progress.best.get(name, 0.0):.2f}" for name in self.hparams.metric_names)
-        return (
-            f"lr {rate:g} step-time {window.seconds / steps:.2f}s wps {speed:.2f}K "
-            f"ppl {exp(window.loss / max(1, window.tgt_words)):.2f} gN {window.norm / steps:.2f} {best}"
-        )
 
     # every 10 steps_per_stats, and every steps_per_external_eval -----------------------------------------------------
 
@@ -276,7 +274,7 @@ class Run:
         if progress.step and self.dev:
             self.sample(self.dev, translator)
         for data in self.eval_sets():
-            if progress.last(f"{data.name}_ppl") is None:
+            if progress.at(f"{data.name}_ppl", progress.step) is None:
                 began = time.perf_counter()
                 progress.add(f"{data.name}_ppl", perplexity := data.perplexity(self.model))
                 took = time.perf_counter() - began
@@ -288,7 +286,7 @@ class Run:
                     progress.add(f"{data.name}_{name}", value)
                     self.report.line(f"  {name} {data.name}: {value:.1f}")
             for name in self.hparams.metric_names:
-                value = progress.last(f"dev_{name}") or 0.0
+                value = progress.at(f"dev_{name}", progress.step) or 0.0
                 if value > progress.best.get(name, 0.0):
                     progress.best[name] = value
                     checkpoint.save(self.best_dir(name), self.checkpoint())
@@ -331,24 +329,29 @@ class Run:
     # the end -------------------------------------------------------------------------------------------------------
 
     def finish(self, began: float) -> Result:
-        """Evaluates the final model and the best ones."""
+        """Evaluates the final model, and recalls the best ones."""
         progress, stats = self.progress, self.loader.stats()
-        self.report.line(f"# Final, step {progress.step} {self.summary()}, {time.ctime()}")
-        scored = [f"{data.name}_{name}" for data in self.eval_sets() for name in self.hparams.metric_names]
-        if any(progress.last(curve) is None for curve in scored):
+        names = [f"{data.name}_{name}" for data in self.eval_sets() for name in self.hparams.metric_names]
+        if any(progress.at(name, progress.step) is None for name in names):
             self.evaluate(score=True)
         self.save()
-        scores = {name: points[-1][1] for name, points in progress.curves.items()}
-        self.report.line("# Final, " + " ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+        self.report.line(f"# Final, {progress.summary}{self.measured(progress.step)}, {time.ctime()}")
         seconds = time.perf_counter() - began
         self.report.line(f"# Done training!, time {seconds:.0f}s, {time.ctime()}.")
-        best = {name: self.best_dir(name) for name in progress.best}
-        for name, folder in best.items():
-            scores[f"best_{name}"] = progress.best[name]
-            self.report.line(f"# Best {name}, dev {progress.best[name]:.2f}, in {folder}")
+        scores = {name: points[-1][1] for name, points in progress.curves.items()}
+        for name, value in progress.best.items():
+            scores[f"best_{name}"] = value
+            step = next(step for step, found in progress.curves[f"dev_{name}"] if found == value)
+            self.report.line(f"# Best {name}, step {step}{self.measured(step)}, in {self.best_dir(name)}")
         self.report.line(f"# {stats.verdict()}")
+        best = {name: self.best_dir(name) for name in progress.best}
         translator = Translator(self.model, self.vocabs, self.hparams)
         return Result(progress.step, seconds, scores, progress.curves, translator, stats, best)
+
+    def measured(self, step: int) -> str:
+        """Returns what was measured at a step, as in `, dev ppl 8.93, dev bleu 34.1`."""
+        found = [(name, self.progress.at(name, step)) for name in sorted(self.progress.curves)]
+        return "".join(f", {name.replace('_', ' ', 1)} {value:.2f}" for name, value in found if value is not None)
 
 
 def draw_seed(hparams: HParams, step: int, purpose: str) -> int:
