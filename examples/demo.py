@@ -16,21 +16,21 @@ import pathlib
 import sys
 import tempfile
 
-# Before PyTorch starts its threads: those that wait for work would otherwise spin, which makes a step twenty times slower
-# as soon as another program uses the same cores. On a machine of its own it costs a third.
+# Before PyTorch starts its threads: those that wait for work would otherwise spin, which makes a step twenty times
+# slower as soon as another program uses the same cores. On a machine of its own it costs a third.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-import number_words  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.markup import escape  # noqa: E402
+import number_words
+from rich.console import Console
+from rich.markup import escape
 
-import headrace as hr  # noqa: E402
-from headrace.nmt import metrics  # noqa: E402
-from headrace.nmt.data import find_side  # noqa: E402
-from headrace.nmt.hparams import HParams  # noqa: E402
-from headrace.nmt.infer import read_lines  # noqa: E402
-from headrace.nmt.plot import plot_attention, plot_curves  # noqa: E402
-from headrace.nmt.train import Result, train  # noqa: E402
+import headrace as hr
+from headrace.nmt import metrics
+from headrace.nmt.data import find_side
+from headrace.nmt.hparams import HParams
+from headrace.nmt.infer import read_lines
+from headrace.nmt.plot import plot_attention, plot_curves
+from headrace.nmt.train import Result, train
 
 VALID_NAMES = ("valid", "val", "dev")
 
