@@ -165,7 +165,7 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
     loader = hr.Loader(numbers(10).batch(2))
     with pytest.raises(hr.StateError, match=message):
         loader.load_state_dict({**loader.state_dict(), **change})
-    with pytest.raises(hr.StateError, match="expected a loader's state, a mapping as state_dict.. gives it, got list"):
+    with pytest.raises(hr.StateError, match=r"a mapping as state_dict.* gives it, got list"):
         loader.load_state_dict([])  # type: ignore[arg-type]
     state = loader.state_dict()
     del state["pipeline"]

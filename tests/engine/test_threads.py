@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from headrace.clock import Clock
-from headrace.engine import StatsCollector, run_inline, run_threads
-from headrace.engine import threads
+from headrace.engine import StatsCollector, run_inline, run_threads, threads
 from headrace.errors import StuckError
 
 TIMEOUT = 60.0  # "any of these hanging means a deadlock"

@@ -78,8 +78,8 @@ class _ThreadRun(Generic[P]):
         self._work = work
         self._limit = limit
         self._max_bytes = max_bytes
-        # Reentrant, because the garbage collector may close a run (its iterator was part of a reference cycle) on one of
-        # its own workers, at any point of the code below.
+        # Reentrant, because the garbage collector may close a run (its iterator was part of a reference cycle) on one
+        # of its own workers, at any point of the code below.
         self._lock = threading.RLock()
         self._room = threading.Condition(self._lock)  # workers wait here until another piece may begin
         self._news = threading.Condition(self._lock)  # the consumer waits here for its result
