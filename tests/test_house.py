@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import importlib
 import pathlib
 import subprocess
 import sys
@@ -188,3 +189,12 @@ def test_the_stub_of_the_native_core_is_up_to_date(tmp_path: pathlib.Path) -> No
     command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "headrace._native", "-o", str(stub)]
     subprocess.run(command, check=True, capture_output=True)
     assert stub.read_text() == (PACKAGE / "_native.pyi").read_text(), f"make it anew: {' '.join(command[1:])}"
+
+
+def test_a_core_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.reload(headrace)  # as it is, it fits
+    monkeypatch.setattr(headrace._native, "core_version", lambda: 99)
+    with pytest.raises(
+        ImportError, match=r"needs version 1 of its native core, found version 99 in .*_native.*install headrace again"
+    ):
+        importlib.reload(headrace)
