@@ -1,4 +1,4 @@
-"""What the installed package must be able to do with NumPy alone: `python smoke.py ENVIRONMENT`, outside the repository."""
+"""What the installed package must do with NumPy alone: `python smoke.py ENVIRONMENT`, outside the repository."""
 
 from __future__ import annotations
 
