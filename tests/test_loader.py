@@ -267,25 +267,14 @@ def test_torch_batches_share_the_arrays() -> None:
     assert batch["x"].tolist() == [0, 1, 2]
 
 
-def test_stats_count_and_judge() -> None:
-    import time
-
-    def slowly(n: Any) -> Any:
-        time.sleep(0.002)
-        return n
-
-    slow = hr.Loader(numbers(20).map(slowly).batch(4))
-    assert slow.stats().verdict() == "Nothing has been read yet."
-    list(slow)
-    report = slow.stats()
-    assert (report.batches, report.bytes) == (5, 160)
-    assert report.stages["map"].wall >= 0.04
-    assert "The data bounds the run" in report.verdict()
-    assert "'map'" in report.verdict()
+def test_stats_count_batches_bytes_and_stages() -> None:
+    loader = hr.Loader(numbers(20).map(lambda n: n).batch(4), workers=1)
+    assert loader.stats().verdict() == "Nothing has been read yet."
+    list(loader)
+    report = loader.stats()
+    assert (report.batches, report.bytes, report.workers) == (5, 160, 1)
+    assert {"plan", "read", "map", "collate", "other"} <= report.stages.keys()
+    assert 0 <= report.waited <= report.wall
     assert "map" in str(report)
-    fast = hr.Loader(numbers(20).batch(4), workers=1)
-    for _ in fast:
-        time.sleep(0.02)
-    assert fast.stats().verdict().startswith("The consumer bounds the run")
-    fast.reset_stats()
-    assert fast.stats().batches == 0
+    loader.reset_stats()
+    assert loader.stats().batches == 0
