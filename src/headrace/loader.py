@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Generator, Iterator, Mapping
@@ -118,6 +119,7 @@ class Loader:
         self._run: weakref.ref[Generator[Tree]] | None = None
         self._planned: tuple[int, int, Window] | None = None
         self._stats = StatsCollector(workers, capacity=workers * prefetch)
+        self._readers: set[int] = set()  # threads that are reading a batch just now
 
     # iteration -------------------------------------------------------------------------------------------------------
 
@@ -154,6 +156,8 @@ class Loader:
         self._position = Position(self._position.epoch + 1)
 
     def _carry_out(self, piece: Piece, clock: Clock) -> Tree:
+        thread = threading.get_ident()
+        self._readers.add(thread)
         try:
             if piece.example is not None:
                 tree = self._program.reader.read_none(piece.example, clock)
@@ -161,6 +165,8 @@ class Loader:
                 tree = self._program.reader.read(piece.rows, clock)
         except StreamEnded:
             return END
+        finally:
+            self._readers.discard(thread)
         if self._to == "torch":
             with clock.stage("to torch"):
                 return to_torch(tree)
@@ -264,11 +270,21 @@ class Loader:
     # end and report --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends the current iteration and its workers. The position stays, and iterating again goes on from it."""
+        """Ends the current iteration and its workers. The position stays, and iterating again goes on from it.
+
+        Raises:
+            RuntimeError: If it is called, like anything else that moves the loader, while the loader reads a batch: by a
+                function of `map`, or by another thread.
+        """
         run = self._run() if self._run else None
-        self._run = None
         if run is not None:
+            if run.gi_running or threading.get_ident() in self._readers:
+                raise RuntimeError(
+                    "this loader is reading a batch just now: a function that it calls, or another thread, can't iterate, "
+                    "move or close it meanwhile; make a second Loader of the same data"
+                )
             run.close()
+        self._run = None
 
     def stats(self) -> Stats:
         """What the run has cost so far and what bounds it.

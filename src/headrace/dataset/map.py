@@ -13,6 +13,7 @@ from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, records
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records, arguments, function_name
+from headrace.errors import add_note
 from headrace.plan import Rows, record_rng
 
 
@@ -67,7 +68,7 @@ class MapReader(Reader):
                     else:
                         changed.append(self.fn(record, self._generator(rows, i)))
                 except Exception as error:
-                    error.add_note(f"headrace: in map({function_name(self.fn)}) of {self.where(rows.ids[:, i])}")
+                    add_note(error, f"headrace: in map({function_name(self.fn)}) of {self.where(rows.ids[:, i])}")
                     raise
         return changed
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from headrace.batch.tree import num_bytes
 from headrace.clock import Clock
+from headrace.errors import DataError, add_note
 
 P = TypeVar("P")
 Work = Callable[[P, Clock], Any]
@@ -40,6 +41,11 @@ class Result(Generic[P]):
     nbytes: int
     clock: Clock
 
+    @property
+    def delivered(self) -> bool:
+        """Whether the consumer gets a value: neither an error nor the end."""
+        return self.error is None and self.value is not END
+
 
 def carry_out(piece: P, work: Work[P]) -> Result[P]:
     """Does the work of one piece; an error becomes part of the result, for the consumer to meet in its turn."""
@@ -47,6 +53,19 @@ def carry_out(piece: P, work: Work[P]) -> Result[P]:
     try:
         with clock.stage("piece"):
             value = work(piece, clock)
+        return Result(piece, value, None, 0 if value is END else num_bytes(value), clock)
+    except StopIteration as error:
+        return Result(piece, None, _without_stop(error), 0, clock)
     except BaseException as error:
         return Result(piece, None, error, 0, clock)
-    return Result(piece, value, None, 0 if value is END else num_bytes(value), clock)
+
+
+def _without_stop(stop: StopIteration) -> DataError:
+    # Raised in the consumer's loop, it would end the loop as if the data were over.
+    error = DataError(
+        "a function that is called while reading raised StopIteration; let it catch that, as by next(iterator, None)"
+    )
+    error.__cause__ = stop
+    for note in getattr(stop, "__notes__", ()):
+        add_note(error, note)
+    return error

@@ -7,23 +7,28 @@ bounded in pieces and in bytes.
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import sys
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Generator, Iterable
-from typing import Generic
+from typing import Any, Generic
 
 from headrace.clock import Clock
 from headrace.engine.result import P, Result, Work, carry_out
 from headrace.engine.stats import StatsCollector
-from headrace.errors import StuckError
+from headrace.errors import StuckError, add_note
 
 _log = logging.getLogger("headrace")
 
 _WARN_AFTER = 60.0  # seconds that a consumer waits before it is told what the workers do
 _GRACE = 2.0  # seconds that workers get to finish their piece when the run is closed
+
+_running: weakref.WeakSet[_ThreadRun[Any]] = weakref.WeakSet()
 
 
 def run_threads(
@@ -48,18 +53,19 @@ def run_threads(
         timeout: Seconds to wait for a result; None waits on, with a warning each minute.
 
     Raises:
-        StuckError: If a result takes longer than `timeout`; the message shows what the workers do.
+        StuckError: If a result takes longer than `timeout` (the message shows what the workers do), or can never come
+            because the workers are gone: the process was forked, or the interpreter is ending.
     """
     run = _ThreadRun(pieces, work, limit=workers * prefetch, max_bytes=max_bytes)
-    run.start(workers)
     try:
+        run.start(workers)
         while True:
             began = time.perf_counter()
             result, ready = run.next_result(timeout)
             if result is None:
                 return
             stats.waited(time.perf_counter() - began, ready=ready)
-            stats.finished(result.clock, result.nbytes)
+            stats.finished(result.clock, result.nbytes, delivered=result.delivered)
             if result.error is not None:
                 raise result.error
             yield result
@@ -87,21 +93,33 @@ class _ThreadRun(Generic[P]):
         self._total_bytes = 0
         self._last: int | None = None  # how many pieces there are, once that is known
         self._stopped = False
+        self._failure: BaseException | None = None
         self._threads: list[threading.Thread] = []
+        self._process = os.getpid()
 
     def start(self, workers: int) -> None:
+        _running.add(self)
         # Daemons, so that a function of the user's that never returns can't keep the interpreter from exiting.
         for i in range(workers):
             thread = threading.Thread(target=self._work_on, name=f"headrace-worker-{i}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                add_note(error, f"headrace: in starting worker {i + 1} of {workers}; ask for fewer, Loader(workers=…)")
+                raise
             self._threads.append(thread)
-            thread.start()
 
     # workers ---------------------------------------------------------------------------------------------------------
 
     def _work_on(self) -> None:
-        while (job := self._take()) is not None:
-            number, piece = job
-            self._finish(number, carry_out(piece, self._work))
+        try:
+            while (job := self._take()) is not None:
+                number, piece = job
+                self._finish(number, carry_out(piece, self._work))
+        except BaseException as error:  # no memory for a result, say: the consumer must not wait for it for ever
+            with self._lock:
+                self._failure = error
+                self._news.notify_all()
 
     def _take(self) -> tuple[int, P] | None:
         with self._pulling:
@@ -149,12 +167,20 @@ class _ThreadRun(Generic[P]):
 
     def next_result(self, timeout: float | None) -> tuple[Result[P] | None, int]:
         """The next result in order (None at the end), and how many were ready when it was asked for."""
+        if os.getpid() != self._process:
+            raise StuckError(
+                "this iteration's workers stayed in the process that this one was forked from; iterate the loader anew"
+            )
         waited = 0.0
         with self._lock:
             ready = len(self._done)
             while self._consumed not in self._done:
                 if self._last is not None and self._consumed >= self._last:
                     return None, ready
+                if self._failure is not None:
+                    raise StuckError("a worker broke down outside the work that it was given") from self._failure
+                if self._stopped:
+                    raise StuckError("this iteration's workers have ended, as they do when the interpreter exits")
                 pause = _WARN_AFTER if timeout is None else min(_WARN_AFTER, timeout - waited)
                 began = time.monotonic()
                 if not self._news.wait(pause):
@@ -181,12 +207,21 @@ class _ThreadRun(Generic[P]):
             parts.append(f"{thread.name}:\n{lines}")
         return "".join(parts)
 
-    def close(self) -> None:
-        """Stops the workers. One that is still in its piece after a grace period is left to end by itself."""
+    def stop(self) -> bool:
+        """Tells the workers to end with the pieces that they are in; False if this process has none."""
+        if os.getpid() != self._process:
+            return False  # forked: the workers stayed behind, and so may whoever held the lock
         with self._lock:
             self._stopped = True
             self._done.clear()
             self._room.notify_all()
+            self._news.notify_all()
+        return True
+
+    def close(self) -> None:
+        """Stops the workers. One that is still in its piece after a grace period is left to end by itself."""
+        if not self.stop():
+            return
         deadline = time.monotonic() + _GRACE
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -197,3 +232,15 @@ class _ThreadRun(Generic[P]):
                 _GRACE,
                 self._stacks(),
             )
+
+
+def _close_all() -> None:
+    # A thread that comes back from native code when the interpreter is gone would take the process down with it.
+    runs = list(_running)
+    for run in runs:
+        run.stop()
+    for run in runs:
+        run.close()
+
+
+atexit.register(_close_all)

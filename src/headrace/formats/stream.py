@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree
-from headrace.errors import DataError
+from headrace.errors import DataError, add_note
 from headrace.formats.source import Fingerprint, Source
 
 
@@ -94,7 +94,7 @@ class StreamSource(Source):
         except StopIteration:
             return False
         except Exception as error:
-            error.add_note(f"headrace: in reading {self.where(self._next)}")
+            add_note(error, f"headrace: in reading {self.where(self._next)}")
             self._iterator = None
             raise
         self._kept[self._next] = item

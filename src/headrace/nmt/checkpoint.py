@@ -169,7 +169,9 @@ def load(path: Path) -> Checkpoint:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise CheckpointError(f"cannot read the checkpoint {path}: {error.strerror}; check --ckpt, --out_dir") from error
+        raise CheckpointError(
+            f"cannot read the checkpoint {path}: {error.strerror}; check --ckpt, --out_dir"
+        ) from error
     try:
         document = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # whatever zip, pickle and torch raise at bytes that are not theirs

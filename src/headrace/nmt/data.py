@@ -79,9 +79,7 @@ def read_pairs(hparams: HParams, flag: str) -> hr.Dataset:
         raise hr.DataError(
             f"--{flag}={prefix} finds {alone}.{has} but no {alone}.{lacks}: add it, or narrow the pattern"
         )
-    return hr.zip(
-        src=hr.read_text(sides[0], separators=SEPARATORS), tgt=hr.read_text(sides[1], separators=SEPARATORS)
-    )
+    return hr.zip(src=hr.read_text(sides[0], separators=SEPARATORS), tgt=hr.read_text(sides[1], separators=SEPARATORS))
 
 
 # Batches -------------------------------------------------------------------------------------------------------------
@@ -126,9 +124,7 @@ def _length(lengths: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
 
 def to_batch(columns: Mapping[str, Tensor]) -> Batch:
     """Makes the model's batch of the loader's columns."""
-    return Batch(
-        columns["src"].long(), columns["src_len"].long(), columns["tgt"].long(), columns["tgt_len"].long() - 1
-    )
+    return Batch(columns["src"].long(), columns["src_len"].long(), columns["tgt"].long(), columns["tgt_len"].long() - 1)
 
 
 # Vocabularies --------------------------------------------------------------------------------------------------------

@@ -92,7 +92,9 @@ class Progress:
     @classmethod
     def of(cls, saved: dict[str, Any]) -> Progress:
         """Makes it of what a checkpoint holds."""
-        curves = {name: [(int(step), float(value)) for step, value in points] for name, points in saved["curves"].items()}
+        curves = {
+            name: [(int(step), float(value)) for step, value in points] for name, points in saved["curves"].items()
+        }
         return cls(saved["step"], Window(**saved["window"]), curves, dict(saved["best"]))
 
     def add(self, curve: str, value: float) -> None:
