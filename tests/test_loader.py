@@ -246,7 +246,7 @@ def test_a_generator_can_be_read_once() -> None:
 
 def test_streams_that_end_apart_are_refused_unless_told() -> None:
     a, b = hr.from_iterable(range(5)), hr.from_iterable(range(7))
-    with pytest.raises(hr.DataError, match="one side ended 1 records before another"):
+    with pytest.raises(hr.DataError, match="one side ended 1 records or more before another"):
         list(hr.Loader(hr.zip(a, b).batch(3)))
     pairs = list(hr.Loader(hr.zip(a, b, shortest=True).batch(3)))
     assert flat(x for x, _ in pairs) == [0, 1, 2, 3, 4]
@@ -321,7 +321,7 @@ def test_a_function_cannot_move_the_loader_that_calls_it(workers: int, move: Any
         return n
 
     loader = hr.Loader(numbers(10).map(meddle).batch(2), workers=workers)
-    with pytest.raises(RuntimeError, match="this loader is reading a batch just now: .* make a second Loader"):
+    with pytest.raises(RuntimeError, match=r"this loader is reading a batch just now: .* make a second Loader"):
         list(loader)
     assert loader.state_dict()["batch"] == 1
 

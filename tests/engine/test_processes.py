@@ -38,7 +38,8 @@ def child(work):
 def count(batches):
     return sum(map(len, batches))
 
-for data in (hr.from_arrays(np.arange(5000)).map(lambda n: n).batch(10), hr.from_iterable(lambda: range(5000)).batch(10)):
+for source in (hr.from_arrays(np.arange(5000)).map(lambda n: n), hr.from_iterable(lambda: range(5000))):
+    data = source.batch(10)
     loader = hr.Loader(data, workers=3)
     running = iter(loader)
     next(running)

@@ -161,7 +161,8 @@ def test_a_result_that_cannot_be_measured_is_no_error(workers: int) -> None:
 
     loop: list[Any] = []
     loop += [loop] * 20
-    assert [r.value for r in run([loop, Odd, Odd()], lambda piece, clock: piece, workers)][0] is loop
+    odd = [loop, Odd, Odd()]
+    assert [r.value for r in run(odd, lambda piece, clock: piece, workers)] == odd
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -122,6 +122,10 @@ class ChangingReader(BatchReader):
         """The parent's batch of no records, changed."""
         return self.change(self.parent.read_none(example, clock), example.take(slice(0, 0)), clock)
 
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """As the parent."""
+        return self.parent.advance(rows, wanted)
+
     def where(self, ids: NDArray[np.int64]) -> str:
         """As the parent names it."""
         return self.parent.where(ids)

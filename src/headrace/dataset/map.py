@@ -78,6 +78,10 @@ class MapReader(Reader):
         # Two maps of one description must not draw alike, so the step's number goes into the key.
         return record_rng(seed, int(rows.passes[i]), int(rows.ids[0, i]), stream=step)
 
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """As the parent."""
+        return self.parent.advance(rows, wanted)
+
     def where(self, ids: NDArray[np.int64]) -> str:
         """As the parent names it."""
         return self.parent.where(ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from headrace.batch.tree import num_bytes
 from headrace.clock import Clock
@@ -12,15 +12,7 @@ from headrace.errors import DataError, add_note
 
 P = TypeVar("P")
 Work = Callable[[P, Clock], Any]
-"""Carries out a piece; may return END to say that there is nothing at the piece's place or after it."""
-
-
-class _End:
-    def __repr__(self) -> str:
-        return "END"
-
-
-END: Final = _End()
+"""Carries out a piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +33,6 @@ class Result(Generic[P]):
     nbytes: int
     clock: Clock
 
-    @property
-    def delivered(self) -> bool:
-        """Whether the consumer gets a value: neither an error nor the end."""
-        return self.error is None and self.value is not END
-
 
 def carry_out(piece: P, work: Work[P]) -> Result[P]:
     """Does the work of one piece; an error becomes part of the result, for the consumer to meet in its turn."""
@@ -53,7 +40,7 @@ def carry_out(piece: P, work: Work[P]) -> Result[P]:
     try:
         with clock.stage("piece"):
             value = work(piece, clock)
-        return Result(piece, value, None, 0 if value is END else num_bytes(value), clock)
+        return Result(piece, value, None, num_bytes(value), clock)
     except StopIteration as error:
         return Result(piece, None, _without_stop(error), 0, clock)
     except BaseException as error:

@@ -92,7 +92,7 @@ class StatsCollector:
         self._fill = 0.0
         self._began: float | None = None
         self._ended = 0.0
-        self._planning = 0.0
+        self._in_order: dict[str, float] = {"plan": 0.0}
         self._seconds: dict[str, tuple[float, float]] = {}
 
     def waited(self, seconds: float, *, ready: int) -> None:
@@ -106,16 +106,16 @@ class StatsCollector:
         self._fill += min(1.0, ready / self._capacity) if self._capacity else 0.0
 
     def finished(self, clock: Clock, nbytes: int, *, delivered: bool = True) -> None:
-        """A result has come to the consumer: a batch, or the error or the end in its place."""
+        """A result has come to the consumer: a batch, or the error in its place."""
         self._batches += delivered
         self._bytes += nbytes
         for name, (wall, cpu) in clock.seconds.items():
             before = self._seconds.get(name, (0.0, 0.0))
             self._seconds[name] = (before[0] + wall, before[1] + cpu)
 
-    def planned(self, seconds: float) -> None:
-        """The plan of a window took so long. Called by whoever takes the next piece, and by nobody else."""
-        self._planning += seconds
+    def planned(self, seconds: float, stage: str = "plan") -> None:
+        """Planning a window, or what else is done in order, took so long. Called by whoever takes the next piece."""
+        self._in_order[stage] = self._in_order.get(stage, 0.0) + seconds
 
     def report(self) -> Stats:
         """What has been collected so far."""
@@ -127,7 +127,9 @@ class StatsCollector:
             max(0.0, wall - sum(stage.wall for stage in inner)),
             max(0.0, cpu - sum(stage.cpu for stage in inner)),
         )
-        stages["plan"] = Stage(self._planning, self._planning)
+        for name, seconds in self._in_order.copy().items():
+            before = stages.get(name, Stage(0.0, 0.0))
+            stages[name] = Stage(before.wall + seconds, before.cpu + seconds)
         began = self._ended if self._began is None else self._began
         return Stats(
             batches=self._batches,

@@ -65,7 +65,7 @@ def run_threads(
             if result is None:
                 return
             stats.waited(time.perf_counter() - began, ready=ready)
-            stats.finished(result.clock, result.nbytes, delivered=result.delivered)
+            stats.finished(result.clock, result.nbytes, delivered=result.error is None)
             if result.error is not None:
                 raise result.error
             yield result
