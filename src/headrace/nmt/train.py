@@ -13,9 +13,8 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +28,7 @@ from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.infer import Translator
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.optim import Optimizer, learning_rate
+from headrace.nmt.progress import Progress, Window
 from headrace.nmt.report import Report
 from headrace.nmt.runtime import prepare_process
 
@@ -66,42 +66,6 @@ class Result:
     translator: Translator
     data: hr.Stats
     best: dict[str, Path]
-
-
-@dataclass
-class Window:
-    """Sums since the last line of the log."""
-
-    steps: int = 0
-    seconds: float = 0.0
-    loss: float = 0.0  # of all target words
-    tgt_words: int = 0
-    all_words: int = 0
-    norm: float = 0.0
-
-
-@dataclass
-class Progress:
-    """What the log goes by; it is saved in checkpoints, so that the log goes on as well."""
-
-    step: int = 0
-    window: Window = field(default_factory=Window)
-    curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    best: dict[str, float] = field(default_factory=dict)
-    summary: str = ""  # of the last window
-
-    @classmethod
-    def of(cls, saved: dict[str, Any]) -> Progress:
-        """Makes it of what a checkpoint holds."""
-        return cls(saved["step"], Window(**saved["window"]), saved["curves"], saved["best"], saved["summary"])
-
-    def add(self, curve: str, value: float) -> None:
-        """Adds a point to a curve."""
-        self.curves.setdefault(curve, []).append((self.step, value))
-
-    def at(self, curve: str, step: int) -> float | None:
-        """Returns the value of a curve at a step, if it was measured there."""
-        return next((value for place, value in self.curves.get(curve, []) if place == step), None)
 
 
 def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False) -> Result:
@@ -335,23 +299,24 @@ class Run:
         if any(progress.at(name, progress.step) is None for name in names):
             self.evaluate(score=True)
         self.save()
-        self.report.line(f"# Final, {progress.summary}{self.measured(progress.step)}, {time.ctime()}")
+        self.report.line(f"# Final, {progress.summary}{progress.measured(progress.step)}, {time.ctime()}")
         seconds = time.perf_counter() - began
         self.report.line(f"# Done training!, time {seconds:.0f}s, {time.ctime()}.")
         scores = {name: points[-1][1] for name, points in progress.curves.items()}
         for name, value in progress.best.items():
             scores[f"best_{name}"] = value
             step = next(step for step, found in progress.curves[f"dev_{name}"] if found == value)
-            self.report.line(f"# Best {name}, step {step}{self.measured(step)}, in {self.best_dir(name)}")
+            self.report.line(f"# Best {name}, step {step}{progress.measured(step)}, in {self.best_dir(name)}")
         self.report.line(f"# {stats.verdict()}")
-        best = {name: self.best_dir(name) for name in progress.best}
-        translator = Translator(self.model, self.vocabs, self.hparams)
-        return Result(progress.step, seconds, scores, progress.curves, translator, stats, best)
-
-    def measured(self, step: int) -> str:
-        """Returns what was measured at a step, as in `, dev ppl 8.93, dev bleu 34.1`."""
-        found = [(name, self.progress.at(name, step)) for name in sorted(self.progress.curves)]
-        return "".join(f", {name.replace('_', ' ', 1)} {value:.2f}" for name, value in found if value is not None)
+        return Result(
+            step=progress.step,
+            seconds=seconds,
+            scores=scores,
+            curves=progress.curves,
+            translator=Translator(self.model, self.vocabs, self.hparams),
+            data=stats,
+            best={name: self.best_dir(name) for name in progress.best},
+        )
 
 
 def draw_seed(hparams: HParams, step: int, purpose: str) -> int:
