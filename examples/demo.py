@@ -3,9 +3,9 @@
     python examples/demo.py                                  a toy corpus that this makes: numbers in words, en to vi
     python examples/demo.py --data=FOLDER --src=de --tgt=en  your files: train.de, train.en, and valid.* and test.*
 
-Writes text files, makes vocabularies, trains, then shows ten translations of sentences that the model has never seen, how
-many of all of them are right to the letter, BLEU, and what the loader says about the run. Leaves a folder with the model,
-the attention picture of one sentence and the loss curve.
+Writes text files, makes vocabularies, trains, then shows ten translations of sentences that the model has never seen,
+how many of all of them are right to the letter, BLEU, and what the loader says about the run. Leaves a folder with the
+model, the attention picture of one sentence and the loss curve.
 """
 
 from __future__ import annotations
