@@ -126,6 +126,10 @@ class Run:
         words = f"{len(self.vocabs.src):,} source and {len(self.vocabs.tgt):,} target words"
         weights = sum(p.numel() for p in self.model.parameters())
         report.line(f"# {len(pairs):,} sentence pairs, {words}, {weights:,} weights")
+        for data in self.eval_sets():
+            src, tgt = data.unknown()
+            advice = "; is --vocab_prefix that of these files?" if max(src, tgt) > 0.3 else ""
+            report.line(f"# {data.name}: {src:.1%} of source and {tgt:.1%} of target words are unknown{advice}")
         if saved is not None:
             self.take_up(saved)
 
@@ -243,7 +247,7 @@ class Run:
                 progress.add(f"{data.name}_ppl", perplexity := data.perplexity(self.model))
                 took = time.perf_counter() - began
                 self.report.line(f"  eval {data.name}: perplexity {perplexity:.2f}, time {took:.0f}s, {time.ctime()}")
-        if score and progress.step:
+        if score and progress.step and not any(progress.at(name, progress.step) is not None for name in self.scored()):
             self.report.line(f"# External evaluation, global step {progress.step}")
             for data in self.eval_sets():
                 for name, value in data.scores(translator, self.out_dir / f"output_{data.name}").items():
@@ -267,6 +271,10 @@ class Run:
     def eval_sets(self) -> Iterator[EvalSet]:
         """Yields dev and test, where given."""
         yield from (data for data in (self.dev, self.test) if data is not None)
+
+    def scored(self) -> list[str]:
+        """Returns the names of the curves of scores."""
+        return [f"{data.name}_{name}" for data in self.eval_sets() for name in self.hparams.metric_names]
 
     def best_dir(self, metric: str) -> Path:
         """Returns where the best checkpoint of a metric goes."""
@@ -295,8 +303,7 @@ class Run:
     def finish(self, began: float) -> Result:
         """Evaluates the final model, and recalls the best ones."""
         progress, stats = self.progress, self.loader.stats()
-        names = [f"{data.name}_{name}" for data in self.eval_sets() for name in self.hparams.metric_names]
-        if any(progress.at(name, progress.step) is None for name in names):
+        if any(progress.at(name, progress.step) is None for name in self.scored()):
             self.evaluate(score=True)
         self.save()
         self.report.line(f"# Final, {progress.summary}{progress.measured(progress.step)}, {time.ctime()}")
