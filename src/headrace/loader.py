@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from types import GeneratorType
+from types import GeneratorType, TracebackType
 from typing import Any, Literal
 
 import numpy as np
@@ -45,7 +45,8 @@ class Loader:
     """Iterates the batches of a description.
 
     `for batch in loader` goes through the rest of the current epoch; the next loop goes through the next one. Breaking
-    out of a loop and iterating again goes on where it stopped (`set_epoch` starts an epoch anew). The position is
+    out of a loop and iterating again goes on where it stopped (`set_epoch` starts an epoch anew); once an epoch's last
+    batch has been handed over, the position is the beginning of the next one. The position is
     counted where batches are handed over, so a state saved after a step holds exactly the batches seen so far,
     whatever workers have read ahead.
 
@@ -104,6 +105,11 @@ class Loader:
             raise PlanError(f"Loader: rank is within 0 … world_size−1, got rank {rank} of {world_size}")
         if split not in ("records", "batches") or uneven not in ("short", "drop") or to not in ("numpy", "torch"):
             raise PlanError(f"Loader: unknown choice among split={split!r}, uneven={uneven!r}, to={to!r}")
+        if split == "records" and uneven == "drop":
+            raise PlanError(
+                "Loader: uneven='drop' leaves out a last step that has not a batch for every rank, which split='records' "
+                "never has; use split='batches', or batch(drop_remainder=True)"
+            )
         if timeout is not None and not timeout > 0:
             raise PlanError(f"Loader: timeout is above 0 seconds, got {timeout}")
         self._program = compile_program(data._node)
@@ -133,7 +139,9 @@ class Loader:
         return run
 
     def _iterate(self) -> Generator[Tree]:
+        epoch = self._position.epoch
         pieces = self._pieces(self._position)
+        self._stats.began()
         results: Generator[Result[Piece]]
         if self._workers:
             results = run_threads(
@@ -155,7 +163,8 @@ class Loader:
             results.close()
             for stream in self._program.streams:
                 stream.cursor.drop_all()
-        self._position = Position(self._position.epoch + 1)
+        if self._position.epoch == epoch:
+            self._position = Position(epoch + 1)
 
     def _carry_out(self, piece: Piece, clock: Clock) -> Tree:
         thread = threading.get_ident()
@@ -190,7 +199,23 @@ class Loader:
             yield Piece(step[self._rank][0], step[-1][1])
 
     def _batches(self, start: Position) -> Iterator[tuple[Rows, Position]]:
-        """All batches from a position to the end of its epoch, and the position after each."""
+        """All batches from a position to the end of its epoch, and the position after each.
+
+        After the last one that is the beginning of the next epoch; of a stream nobody knows that it was the last.
+        """
+        if self._program.streams:
+            yield from self._walk(start)
+            return
+        held: Rows | None = None
+        after = start
+        for rows, following in self._walk(start):
+            if held is not None:
+                yield held, after
+            held, after = rows, following
+        if held is not None:
+            yield held, Position(start.epoch + 1)
+
+    def _walk(self, start: Position) -> Iterator[tuple[Rows, Position]]:
         epoch, index, first, done = start.epoch, start.window, start.batch, start.done
         windows = self._program.plan.num_windows(epoch)
         while windows is None or index < windows:
@@ -198,10 +223,12 @@ class Loader:
             for j in range(first, len(window)):
                 rows = window.rows(j)
                 found = self._advance(rows, done - start.done) if self._program.streams else len(rows)
-                if found:
-                    done += 1
-                    yield rows if found == len(rows) else rows.take(slice(found)), Position(epoch, index, j + 1, done)
-                if found < len(rows):
+                done += 1
+                if found == len(rows):
+                    yield rows, Position(epoch, index, j + 1, done)
+                else:
+                    if found:
+                        yield rows.take(slice(found)), Position(epoch + 1)
                     return
             index, first = index + 1, 0
 
@@ -309,6 +336,15 @@ class Loader:
                 )
             run.close()
         self._run = None
+
+    def __enter__(self) -> Loader:
+        """`with hr.Loader(…) as loader:` closes it at the end."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     def stats(self) -> Stats:
         """What the run has cost so far and what bounds it.
