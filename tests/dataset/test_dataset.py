@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pathlib
 import pickle
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.formats.arrays import ArraySource
 
 
 def numbers(n: int) -> hr.Dataset:
