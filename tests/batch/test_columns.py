@@ -116,6 +116,23 @@ def test_to_torch_copies_what_cannot_be_shared() -> None:
     assert hr.to_torch((read_only, foreign, np.arange(3)[::-1]))[1].tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("u1", -1), ("i4", 0.5), ("i8", float("nan")), ("i1", 300), ("?", 2), ("f2", 1e6), ("f8", 1j), ("i8", 1 << 70)],
+)
+def test_pad_refuses_a_value_that_the_dtype_cannot_hold(dtype: str, value: Any) -> None:
+    message = f"pad: {value!r} doesn't fit into a column of {np.dtype(dtype)}; choose another value"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        hr.pad(hr.Ragged.from_rows([[1], []], dtype=dtype), value=value)
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("f4", 0.1), ("f4", float("nan")), ("i4", -1.0), ("?", True), ("c8", 1j)])
+def test_pad_takes_a_value_that_the_dtype_holds(dtype: str, value: Any) -> None:
+    padded = hr.pad(hr.Ragged.from_rows([[1], []], dtype=dtype), value=value)
+    assert padded.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(padded[1, 0], np.array(value, dtype))
+
+
 @pytest.mark.parametrize(("name", "package"), [("torch", "'headrace\\[torch\\]'"), ("jax", "jax")])
 def test_a_framework_that_is_not_installed_is_named(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [m for m in sys.modules if m.partition(".")[0] == name]:

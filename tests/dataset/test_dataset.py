@@ -361,3 +361,18 @@ def test_descriptions_can_be_pickled() -> None:
     data = numbers(10).shuffle(seed=1).skip(2).repeat(2).map(abs).batch(4)
     again = pickle.loads(pickle.dumps(data))
     assert [b.tolist() for b in hr.Loader(again)] == [b.tolist() for b in hr.Loader(data)]
+
+
+def test_pad_names_the_column_that_cannot_hold_the_value() -> None:
+    data = hr.from_arrays({"a": hr.Ragged.from_rows([[1], [2, 3]], dtype=np.uint8)}).batch(2).pad(value=-1)
+    with pytest.raises(hr.DataError, match="column 'a': pad: -1 doesn't fit into a column of uint8; choose another"):
+        list(hr.Loader(data))
+
+
+def test_pad_does_not_replace_a_column_by_lengths() -> None:
+    data = hr.from_arrays({"p": {"a_len": np.arange(2), "a": hr.Ragged.from_rows([[1], [2, 3]])}}).batch(2)
+    message = r"lengths of column 'p\.a' would replace the column 'p\.a_len' that the records have; .* lengths=False"
+    with pytest.raises(hr.DataError, match=message):
+        list(hr.Loader(data.pad()))
+    (batch,) = hr.Loader(data.pad(lengths=False))
+    assert batch["p"]["a_len"].tolist() == [0, 1]
