@@ -376,3 +376,12 @@ def test_pad_does_not_replace_a_column_by_lengths() -> None:
         list(hr.Loader(data.pad()))
     (batch,) = hr.Loader(data.pad(lengths=False))
     assert batch["p"]["a_len"].tolist() == [0, 1]
+
+
+def test_bucket_refuses_lengths_beyond_31_bits() -> None:
+    data = hr.from_dataset(["a", "b"], lengths=[1, (1 << 32) + 1])
+    expected = r"bucket needs lengths in \[0, 2\^31\), got lengths from 1 to 4294967297"
+    with pytest.raises(hr.PlanError, match=expected):
+        list(hr.Loader(data.bucket(batch_size=2, boundaries=[4])))
+    with pytest.raises(hr.PlanError, match=expected):
+        list(hr.Loader(data.bucket(batch_size=2, boundaries=[4], by=lambda known: known[""])))
