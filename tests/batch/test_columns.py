@@ -179,6 +179,15 @@ def test_empty_rows_take_the_dtype_of_the_others() -> None:
     assert dtype([], []) == np.float64
 
 
+def test_ragged_take_looks_at_the_rows_asked_for_alone() -> None:
+    column = hr.Ragged(np.arange(4), np.array([0, 1, 3, 2, 9], np.int64))
+    assert column.take(np.array([1, 0])).tolist() == [[1, 2], [0]]
+    with pytest.raises(ValueError, match=r"offsets of row 2 are wrong: expected .* <= 4 \(.*\), got 3 to 2"):
+        column.take(np.array([0, 2]))
+    with pytest.raises(ValueError, match="offsets of row 3 are wrong"):
+        column.take(np.array([3]))
+
+
 @pytest.mark.parametrize(("name", "package"), [("torch", "'headrace\\[torch\\]'"), ("jax", "jax")])
 def test_a_framework_that_is_not_installed_is_named(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [m for m in sys.modules if m.partition(".")[0] == name]:
