@@ -50,6 +50,8 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
         StateError: If the document is damaged, of another version, or made with other data or another description; the
             message says what differs.
     """
+    if not isinstance(state, Mapping):
+        raise StateError(f"expected a loader's state, a mapping as state_dict() gives it, got {type(state).__name__}")
     version = state.get("headrace")
     if version != VERSION:
         raise StateError(f"expected a loader's state of version {VERSION}, got version {version!r}")
@@ -57,19 +59,36 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
     missing = sorted(set(expected) - set(state))
     if missing:
         raise StateError(f"the loader's state has no {missing[0]!r}: it is cut short or of another kind")
-    _compare("source", "data", list(state["data"]), expected["data"])
-    _compare("step", "description", list(state["pipeline"]), expected["pipeline"])
+    _compare("source", "data", state["data"], expected["data"])
+    _compare("step", "description", state["pipeline"], expected["pipeline"])
     window = state["window"]
     if not isinstance(window, (list, tuple)) or len(window) != 2:
-        raise StateError(f"the loader's state is damaged: window is {window!r}, expected two numbers")
+        raise StateError(f"the loader's state is damaged: window is {window!r:.80}, expected two numbers")
     numbers = (state["epoch"], window[0], window[1], state["batch"])
     for number in numbers:
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise StateError(f"the loader's state is damaged: {number!r} is no position")
-    return Position(*numbers)
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 62:
+            raise StateError(f"the loader's state is damaged: {number!r:.80} is no position")
+    position = Position(*numbers)
+    _check_inside(position, program)
+    return position
 
 
-def _compare(what: str, whole: str, saved: list[Any], present: list[Any]) -> None:
+def _check_inside(position: Position, program: Program) -> None:
+    """Refuses positions that the plan doesn't have; what would cost planning more than one window isn't looked at."""
+    windows = program.plan.num_windows(position.epoch)
+    inside = windows is None or position.window < windows or (position.window, position.batch) == (0, 0)
+    if inside and (position.window, position.batch) != (0, 0):
+        inside = position.batch <= len(program.plan.window(position.epoch, position.window))
+    if not inside or position.done < position.batch:
+        raise StateError(
+            f"the loader's state is damaged: epoch {position.epoch} has no batch {position.batch} of window "
+            f"{position.window} ({position.done} batches done)"
+        )
+
+
+def _compare(what: str, whole: str, saved: Any, present: list[Any]) -> None:
+    if not isinstance(saved, (list, tuple)):
+        raise StateError(f"the loader's state is damaged: its {whole} is {saved!r:.80}, expected a list")
     for i, (before, now) in enumerate(zip(saved, present, strict=False)):
         if before != now:
             raise StateError(
@@ -84,7 +103,7 @@ def _compare(what: str, whole: str, saved: list[Any], present: list[Any]) -> Non
 
 
 def _data(program: Program) -> list[Any]:
-    prints = program.fingerprints()
+    prints = program.fingerprints
     if len(prints) <= 4:
         return list(prints)
     # Many sources would make the document long: their count and one digest still tell whether they are the same.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from headrace.clock import Clock
-from headrace.engine import StatsCollector, run_inline, run_threads
+from headrace.engine import StatsCollector, run_inline, run_threads, threads
 from headrace.errors import StuckError
 
 TIMEOUT = 60.0  # "any of these hanging means a deadlock"
@@ -144,9 +145,52 @@ def test_many_starts_and_stops_from_many_threads() -> None:
                     break
             assert total == sum(range(number + 1)) or number >= 20
 
-    threads = [threading.Thread(target=once, args=(n,)) for n in range(8)]
-    for thread in threads:
+    starters = [threading.Thread(target=once, args=(n,)) for n in range(8)]
+    for thread in starters:
         thread.start()
-    for thread in threads:
+    for thread in starters:
         thread.join(TIMEOUT)
         assert not thread.is_alive()
+
+
+def test_a_run_that_the_garbage_collector_closes_on_its_own_worker_ends() -> None:
+    collected = threading.Event()
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+            self.results = run(pieces(), lambda n, clock: n, workers=2)
+
+    def pieces() -> Iterator[int]:
+        for n in range(1_000_000):
+            if n > 10:
+                gc.collect()  # on the worker that takes this piece
+                collected.set()
+            yield n
+
+    cycle = Cycle()
+    next(cycle.results)
+    del cycle
+    gc.collect()
+    deadline = time.monotonic() + TIMEOUT
+    while [t for t in threading.enumerate() if t.name.startswith("headrace-worker")]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_closing_inside_the_lock_does_not_hang() -> None:
+    stats = StatsCollector(1, 4)
+    threaded = threads._ThreadRun(range(100), lambda n, clock: n, limit=4, max_bytes=1 << 20)
+    done = threading.Event()
+
+    def close_while_holding_the_lock() -> None:
+        with threaded._lock:
+            threaded.close()
+        done.set()
+
+    threaded.start(1)
+    closer = threading.Thread(target=close_while_holding_the_lock, daemon=True)
+    closer.start()
+    assert done.wait(TIMEOUT)
+    assert stats.report().batches == 0
+    assert threaded.next_result(None)[0] is None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from headrace.dataset.node import BatchNode, BatchReader, Numbering, steps
 from headrace.formats.source import Fingerprint, Source
 from headrace.plan import BatchPlan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """What a loader runs.
 
@@ -25,8 +26,9 @@ class Program:
     steps: tuple[str, ...]
     sources: tuple[Source, ...]
 
+    @cached_property
     def fingerprints(self) -> list[Fingerprint]:
-        """What tells each source's data from other data."""
+        """What tells each source's data from other data; found out once, as sources don't change."""
         return [source.fingerprint() for source in self.sources]
 
 

@@ -61,7 +61,10 @@ def run_threads(
             stats.waited(time.perf_counter() - began, ready=ready)
             stats.finished(result.clock, result.nbytes)
             if result.error is not None:
-                raise result.error
+                try:
+                    raise result.error
+                finally:
+                    del result  # the error's traceback refers to this frame: a cycle would keep the run alive
             yield result
     finally:
         run.close()
@@ -75,7 +78,9 @@ class _ThreadRun(Generic[P]):
         self._work = work
         self._limit = limit
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()
+        # Reentrant, because the garbage collector may close a run (its iterator was part of a reference cycle) on one
+        # of its own workers, at any point of the code below.
+        self._lock = threading.RLock()
         self._room = threading.Condition(self._lock)  # workers wait here until another piece may begin
         self._news = threading.Condition(self._lock)  # the consumer waits here for its result
         self._pulling = threading.Lock()  # held by the one worker that takes the next piece
@@ -106,8 +111,7 @@ class _ThreadRun(Generic[P]):
     def _take(self) -> tuple[int, P] | None:
         with self._pulling:
             with self._room:
-                while not self._stopped and self._last is None and not self._has_room():
-                    self._room.wait()
+                self._room.wait_for(lambda: self._stopped or self._last is not None or self._has_room())
                 if self._stopped or self._last is not None:
                     return None
                 number = self._taken
@@ -132,7 +136,9 @@ class _ThreadRun(Generic[P]):
         ahead = self._taken - self._consumed
         if ahead == 0:
             return True  # the consumer waits for this very piece
-        expected = self._total_bytes // self._finished if self._finished else 0
+        if not self._finished:
+            return ahead < 1  # until the first piece is done nobody knows how large they are
+        expected = self._total_bytes // self._finished
         running = ahead - len(self._done)
         return ahead < self._limit and self._ready_bytes + (running + 1) * expected <= self._max_bytes
 
@@ -142,6 +148,8 @@ class _ThreadRun(Generic[P]):
             self._finished += 1
             self._ready_bytes += result.nbytes
             self._total_bytes += result.nbytes
+            if self._finished == 1:
+                self._room.notify_all()
             if number == self._consumed:
                 self._news.notify_all()
 
@@ -149,22 +157,26 @@ class _ThreadRun(Generic[P]):
 
     def next_result(self, timeout: float | None) -> tuple[Result[P] | None, int]:
         """The next result in order (None at the end), and how many were ready when it was asked for."""
-        waited = 0.0
+        began = time.monotonic()
         with self._lock:
             ready = len(self._done)
-            while self._consumed not in self._done:
-                if self._last is not None and self._consumed >= self._last:
-                    return None, ready
-                pause = _WARN_AFTER if timeout is None else min(_WARN_AFTER, timeout - waited)
-                began = time.monotonic()
-                if not self._news.wait(pause):
-                    waited += time.monotonic() - began
-                    self._still_waiting(waited, timeout)
-            result = self._done.pop(self._consumed)
-            self._consumed += 1
-            self._ready_bytes -= result.nbytes
-            self._room.notify_all()
-            return result, ready
+        while True:
+            waited = time.monotonic() - began
+            pause = _WARN_AFTER if timeout is None else max(0.0, min(_WARN_AFTER, timeout - waited))
+            with self._lock:
+                if self._news.wait_for(lambda: self._consumed in self._done or self._is_over(), pause):
+                    if self._consumed not in self._done:
+                        return None, ready
+                    result = self._done.pop(self._consumed)
+                    self._consumed += 1
+                    self._ready_bytes -= result.nbytes
+                    self._room.notify_all()
+                    return result, ready
+            # Without the lock: a slow log must not hold up the workers.
+            self._still_waiting(time.monotonic() - began, timeout)
+
+    def _is_over(self) -> bool:
+        return self._stopped or (self._last is not None and self._consumed >= self._last)
 
     def _still_waiting(self, waited: float, timeout: float | None) -> None:
         message = f"waiting for a batch for {waited:.0f} s; the workers are at:\n{self._stacks()}"
@@ -187,6 +199,9 @@ class _ThreadRun(Generic[P]):
             self._stopped = True
             self._done.clear()
             self._room.notify_all()
+            self._news.notify_all()
+        if threading.current_thread() in self._threads:
+            return  # closed by the garbage collector on a worker, which can't wait for itself
         deadline = time.monotonic() + _GRACE
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
