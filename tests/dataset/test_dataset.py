@@ -456,3 +456,12 @@ def test_a_ragged_memory_map_whose_file_was_cut_is_refused(tmp_path: pathlib.Pat
     for use in (lambda: source.read(np.array([999])), source.lengths, source.fingerprint):
         with pytest.raises(hr.DataChangedError, match=r"x\.npy was cut while it is mapped"):
             use()
+
+
+def test_a_copy_of_a_memory_map_outlives_the_file(tmp_path: pathlib.Path) -> None:
+    np.arange(10_000).tofile(tmp_path / "x.dat")
+    copy = np.memmap(tmp_path / "x.dat", np.int64, "r").copy()
+    source = ArraySource(copy)
+    os.truncate(tmp_path / "x.dat", 0)
+    assert source.read(np.array([9_999])).tolist() == [9_999]
+    assert pickle.loads(pickle.dumps(source)).read(np.array([9_999])).tolist() == [9_999]

@@ -135,7 +135,7 @@ def _file_of(array: NDArray[Any]) -> _MappedFile | None:
     name, start = "the file of a memory map", 0
     base: Any = array
     while base is not None and not isinstance(base, mmap.mmap):
-        if isinstance(base, np.memmap):
+        if isinstance(base, np.memmap) and base.offset is not None:  # copies of maps are memmaps without a file
             name = str(base.filename or name)
             start = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY  # where NumPy begins its map
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
