@@ -189,7 +189,7 @@ def test_an_error_in_reading_names_the_record() -> None:
     with pytest.raises(OSError, match="no disk") as info:
         next(iter(hr.Loader(hr.from_dataset(Broken([0] * 5)).batch(2))))
     assert any("record 0 of Broken" in note for note in info.value.__notes__)
-    with pytest.raises(hr.DataError, match="record 3 of Broken raised StopIteration instead of a record"):
+    with pytest.raises(hr.DataError, match="raised StopIteration; let it catch that"):
         next(iter(hr.Loader(hr.from_dataset(Broken([0] * 5)).skip(3).batch(2))))
 
 

@@ -15,7 +15,7 @@ from headrace.batch.pad import Side, pad
 from headrace.batch.tree import Tree, child, is_branch, rebuild
 from headrace.clock import Clock
 from headrace.dataset.node import BatchNode, BatchReader, BatchRecords, Numbering, arguments, function_name
-from headrace.errors import DataError, PlanError
+from headrace.errors import DataError, PlanError, add_note
 from headrace.plan import Rows
 
 
@@ -122,6 +122,10 @@ class ChangingReader(BatchReader):
         """The parent's batch of no records, changed."""
         return self.change(self.parent.read_none(example, clock), example.take(slice(0, 0)), clock)
 
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """As the parent."""
+        return self.parent.advance(rows, wanted)
+
     def where(self, ids: NDArray[np.int64]) -> str:
         """As the parent names it."""
         return self.parent.where(ids)
@@ -205,7 +209,7 @@ class MapBatchesReader(ChangingReader):
                 note = f"headrace: in map({function_name(self.fn)}) of a batch of {len(rows)} records"
                 if len(rows):
                     note += f", the first {self.where(rows.ids[:, 0])}, the last {self.where(rows.ids[:, -1])}"
-                error.add_note(note)
+                add_note(error, note)
                 raise
 
 
