@@ -155,7 +155,14 @@ class PadReader(ChangingReader):
                 full = child(name, key)
                 padded[key] = self._pad(part, full, rows)
                 if isinstance(padded[key], tuple) and isinstance(part, Ragged):
-                    padded[key], padded[f"{key}_len"] = padded[key]
+                    beside = f"{key}_len"
+                    if beside in tree:
+                        raise DataError(
+                            f"pad: the lengths of column {full!r} would replace the column {child(name, beside)!r} "
+                            "that the records have; name one of the two otherwise, or leave the lengths out: "
+                            "pad(…, lengths=False)"
+                        )
+                    padded[key], padded[beside] = padded[key]
             return padded
         if is_branch(tree):
             return rebuild(tree, [self._pad(part, child(name, i), rows) for i, part in enumerate(tree)])
@@ -179,7 +186,10 @@ class PadReader(ChangingReader):
                 f"pad: column {name!r} of {self.where(rows.ids[:, row])} has {int(lengths[row])} items, more than "
                 f"the width of {p.width}; cut it (tokens(max_length=…)), filter_length, or widen"
             )
-        array = pad(column, p.value_of(name), side=p.side, width=p.width, multiple_of=p.multiple_of)
+        try:
+            array = pad(column, p.value_of(name), side=p.side, width=p.width, multiple_of=p.multiple_of)
+        except ValueError as error:
+            raise DataError(f"column {name!r}: {error}") from None
         return (array, lengths) if p.lengths else array
 
 
