@@ -1,8 +1,8 @@
 """What it costs to begin: the import, the size of the package, and the first batch after restoring a saved position.
 
-`import ms` is what `import headrace` adds to importing NumPy. `package MB` is what the wheel puts on disk, `wheel MB` what
-is downloaded. The position is restored in a new process, near the beginning, in the middle and near the end of an epoch
-of 1M pairs of lines with buckets; `state bytes` is the size of the saved document as JSON.
+`import ms` is what `import headrace` adds to importing NumPy. `package MB` is what the wheel puts on disk, `wheel MB`
+what is downloaded. The position is restored in a new process, near the beginning, in the middle and near the end of an
+epoch of 1M pairs of lines with buckets; `state bytes` is the size of the saved document as JSON.
 """
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ def test_a_generator_can_be_read_once() -> None:
 
 def test_streams_that_end_apart_are_refused_unless_told() -> None:
     a, b = hr.from_iterable(range(5)), hr.from_iterable(range(7))
-    with pytest.raises(hr.DataError, match="one side ended 1 records before another"):
+    with pytest.raises(hr.DataError, match="one side ended 1 records or more before another"):
         list(hr.Loader(hr.zip(a, b).batch(3)))
     pairs = list(hr.Loader(hr.zip(a, b, shortest=True).batch(3)))
     assert flat(x for x, _ in pairs) == [0, 1, 2, 3, 4]
@@ -278,3 +278,56 @@ def test_stats_count_batches_bytes_and_stages() -> None:
     assert "map" in str(report)
     loader.reset_stats()
     assert loader.stats().batches == 0
+
+
+class Frozen(Exception):
+    """As frozen dataclasses do, it refuses attributes, and so notes."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(name)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_that_takes_no_notes_still_comes_as_itself(workers: int) -> None:
+    def fail(n: Any) -> Any:
+        raise Frozen("seven")
+
+    for data in (numbers(3).map(fail).batch(2), numbers(3).batch(2).map(fail)):
+        with pytest.raises(Frozen, match="seven"):
+            list(hr.Loader(data, workers=workers))
+
+
+def test_an_error_that_is_raised_again_has_each_note_once() -> None:
+    error = ValueError("always the same")
+
+    def fail(n: Any) -> Any:
+        raise error
+
+    for _ in range(3):
+        with pytest.raises(ValueError, match="always the same"):
+            list(hr.Loader(numbers(3).map(fail).batch(2)))
+    assert len(error.__notes__) == 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("move", [iter, hr.Loader.close, lambda loader: loader.set_epoch(3)])
+def test_a_function_cannot_move_the_loader_that_calls_it(workers: int, move: Any) -> None:
+    def meddle(n: Any) -> Any:
+        if n == 3:
+            move(loader)
+        return n
+
+    loader = hr.Loader(numbers(10).map(meddle).batch(2), workers=workers)
+    with pytest.raises(RuntimeError, match=r"this loader is reading a batch just now: .* make a second Loader"):
+        list(loader)
+    assert loader.state_dict()["batch"] == 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stats_count_what_was_handed_over(workers: int) -> None:
+    loader = hr.Loader(hr.from_iterable(range(5)).batch(2), workers=workers)
+    assert len(list(loader)) == loader.stats().batches == 3
+    failing = hr.Loader(hr.from_dataset([1, 1, 0]).map(lambda n: 1 // n).batch(1), workers=workers)
+    with pytest.raises(ZeroDivisionError):
+        list(failing)
+    assert failing.stats().batches == 2

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.clock import Clock
 from headrace.engine import StatsCollector, run_inline, run_threads, threads
-from headrace.errors import StuckError
+from headrace.errors import DataError, StuckError
 
 TIMEOUT = 60.0  # "any of these hanging means a deadlock"
 
@@ -192,7 +192,6 @@ def test_a_run_that_the_garbage_collector_closes_on_its_own_worker_ends() -> Non
 
 
 def test_closing_inside_the_lock_does_not_hang() -> None:
-    stats = StatsCollector(1, 4)
     threaded = threads._ThreadRun(range(100), lambda n, clock: n, limit=4, max_bytes=1 << 20)
     done = threading.Event()
 
@@ -205,5 +204,50 @@ def test_closing_inside_the_lock_does_not_hang() -> None:
     closer = threading.Thread(target=close_while_holding_the_lock, daemon=True)
     closer.start()
     assert done.wait(TIMEOUT)
-    assert stats.report().batches == 0
-    assert threaded.next_result(None)[0] is None
+    with pytest.raises(StuckError, match="workers have ended"):
+        threaded.next_result(None)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_result_that_cannot_be_measured_is_no_error(workers: int) -> None:
+    class Odd:
+        @property
+        def nbytes(self) -> int:
+            raise ZeroDivisionError
+
+    loop: list[Any] = []
+    loop += [loop] * 20
+    odd = [loop, Odd, Odd()]
+    assert [r.value for r in run(odd, lambda piece, clock: piece, workers)] == odd
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stop_iteration_does_not_end_the_loop(workers: int) -> None:
+    def work(n: int, clock: Clock) -> int:
+        return next(iter(()), n) if n < 3 else next(iter(()))
+
+    with pytest.raises(DataError, match=r"raised StopIteration; let it catch that, as by next\(iterator, None\)"):
+        list(run(range(5), work, workers))
+
+
+def test_a_worker_that_breaks_down_does_not_keep_the_consumer_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(piece: Any, work: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(threads, "carry_out", broken)
+    with pytest.raises(StuckError, match="a worker broke down outside the work that it was given"):
+        list(run(range(5), lambda n, clock: n, 2))
+
+
+def test_no_worker_stays_if_not_all_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def refuse(self: threading.Thread) -> None:
+        if self.name == "headrace-worker-3":
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start new thread") as info:
+        list(run(range(5), lambda n, clock: n, 5))
+    assert info.value.__notes__ == ["headrace: in starting worker 4 of 5; ask for fewer, Loader(workers=…)"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -19,7 +20,6 @@ from headrace.dataset.map import Map
 from headrace.dataset.node import BatchNode, Node, Numbering, Records, steps
 from headrace.dataset.tokens import PerColumn, Tokens
 from headrace.errors import PlanError
-from headrace.formats.stream import StreamEnded
 from headrace.vocab import Vocab
 
 if TYPE_CHECKING:
@@ -300,13 +300,13 @@ class Dataset:
     def __getitem__(self, position: SupportsIndex) -> Any:
         """The record at a position of epoch 0; for looking at data, not for training."""
         built = self._build()
-        i = int(position)
+        i = operator.index(position)
         if built.plan.length is not None:
             i = range(built.plan.length)[i]
-        try:
-            return next(records(built.reader.read(built.plan.locate(0, np.array([i])), Clock())))
-        except StreamEnded:
-            raise IndexError(f"the stream has no record {i}") from None
+        rows = built.plan.locate(0, np.array([i]))
+        if not built.reader.advance(rows, np.ones(1, bool)):
+            raise IndexError(f"the stream has no record {i}")
+        return next(records(built.reader.read(rows, Clock())))
 
     def __iter__(self) -> Iterator[Any]:
         """The records of epoch 0 one by one; for looking at data, not for training."""
@@ -314,11 +314,12 @@ class Dataset:
         position = 0
         while built.plan.length is None or position < built.plan.length:
             stop = position + 64 if built.plan.length is None else min(position + 64, built.plan.length)
-            try:
-                tree = built.reader.read(built.plan.locate(0, np.arange(position, stop)), Clock())
-            except StreamEnded:
+            rows = built.plan.locate(0, np.arange(position, stop))
+            found = built.reader.advance(rows, np.ones(len(rows), bool))
+            if found:
+                yield from records(built.reader.read(rows.take(slice(found)), Clock()))
+            if found < len(rows):
                 return
-            yield from records(tree)
             position = stop
 
 

@@ -11,6 +11,7 @@ from headrace.batch.tree import Tree
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records
 from headrace.formats.source import Source
+from headrace.formats.stream import StreamCursor, StreamSource
 from headrace.plan import LEAF_SHIFT, Leaf, Rows
 
 _RECORD = (1 << LEAF_SHIFT) - 1
@@ -35,7 +36,13 @@ class SourceNode(Node):
         """Gives the source a leaf number of its own."""
         leaf = next(numbering.leaves)
         numbering.sources.append(self.source)
-        return Records(Leaf(leaf, self.source.num_records), LeafReader(self.source, leaf))
+        reader: LeafReader
+        if isinstance(self.source, StreamSource):
+            reader = StreamReader(self.source, leaf)
+            numbering.streams.append(reader)
+        else:
+            reader = LeafReader(self.source, leaf)
+        return Records(Leaf(leaf, self.source.num_records), reader)
 
 
 class LeafReader(Reader):
@@ -77,3 +84,25 @@ class LeafReader(Reader):
     def column_names(self) -> list[str] | None:
         """As the source names them."""
         return self.source.column_names()
+
+
+class StreamReader(LeafReader):
+    """Reads records from a stream: those that `advance` came to before."""
+
+    def __init__(self, source: StreamSource, leaf: int) -> None:
+        super().__init__(source, leaf)
+        self.cursor = StreamCursor(source)
+
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """Iterates the stream on to the last of the rows."""
+        return self.cursor.advance(self.records(rows), rows.passes, wanted)
+
+    def read(self, rows: Rows, clock: Clock) -> Tree:
+        """Takes what was kept."""
+        return self.cursor.take(self.records(rows), rows.passes)
+
+    def drop(self, rows: Rows) -> None:
+        """Keeps those of the rows no longer that are of this stream, in whichever slot."""
+        for ids in rows.ids:
+            own = ids >> LEAF_SHIFT == self.leaf
+            self.cursor.drop(ids[own] & _RECORD, rows.passes[own])

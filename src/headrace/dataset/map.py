@@ -13,6 +13,7 @@ from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, records
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records, arguments, function_name
+from headrace.errors import add_note
 from headrace.plan import Rows, record_rng
 
 
@@ -67,7 +68,7 @@ class MapReader(Reader):
                     else:
                         changed.append(self.fn(record, self._generator(rows, i)))
                 except Exception as error:
-                    error.add_note(f"headrace: in map({function_name(self.fn)}) of {self.where(rows.ids[:, i])}")
+                    add_note(error, f"headrace: in map({function_name(self.fn)}) of {self.where(rows.ids[:, i])}")
                     raise
         return changed
 
@@ -76,6 +77,10 @@ class MapReader(Reader):
         seed, step = self.draw
         # Two maps of one description must not draw alike, so the step's number goes into the key.
         return record_rng(seed, int(rows.passes[i]), int(rows.ids[0, i]), stream=step)
+
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """As the parent."""
+        return self.parent.advance(rows, wanted)
 
     def where(self, ids: NDArray[np.int64]) -> str:
         """As the parent names it."""

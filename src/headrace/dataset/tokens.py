@@ -213,6 +213,10 @@ class EncodedColumnReader(Reader):
         e = self.encoding
         return e.vocab.encode(column, max_length=e.max_length, bos=e.bos, eos=e.eos)
 
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """As the parent."""
+        return self.parent.advance(rows, wanted)
+
     def where(self, ids: NDArray[np.int64]) -> str:
         """As the parent names it."""
         return self.parent.where(ids)

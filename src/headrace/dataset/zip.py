@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import plan as plans
-from headrace.batch.tree import Tree, child, num_rows, take
+from headrace.batch.tree import Tree, child
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records
 from headrace.errors import DataError, PlanError
@@ -84,15 +84,17 @@ class ZipReader(Reader):
     def read(self, rows: Rows, clock: Clock) -> Tree:
         """One call of each part."""
         trees = [part.read(own, clock) for part, own in self._split(rows)]
-        counts = [num_rows(tree) for tree in trees]
-        if min(counts) < max(counts):  # a stream has ended, which no plan could foresee
-            if not self.shortest:
-                raise DataError(
-                    f"zip: one side ended {max(counts) - min(counts)} records before another, near "
-                    f"{self.where(rows.ids[:, min(counts)])}; pass shortest=True to end with the shortest"
-                )
-            trees = [take(tree, np.arange(min(counts))) for tree in trees]
         return tuple(trees) if self.names is None else dict(zip(self.names, trees, strict=True))
+
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """To the end of the part that ends first, which must be the end of all unless told otherwise."""
+        counts = [part.advance(own, wanted) for part, own in self._split(rows)]
+        if min(counts) < max(counts) and not self.shortest:
+            raise DataError(
+                f"zip: one side ended {max(counts) - min(counts)} records or more before another, near "
+                f"{self.where(rows.ids[:, min(counts)])}; pass shortest=True to end with the shortest"
+            )
+        return min(counts)
 
     def where(self, ids: NDArray[np.int64]) -> str:
         """All parts' names for it."""

@@ -13,9 +13,8 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +28,7 @@ from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.infer import Translator
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.optim import Optimizer, learning_rate
+from headrace.nmt.progress import Progress, Window
 from headrace.nmt.report import Report
 from headrace.nmt.runtime import prepare_process
 
@@ -66,42 +66,6 @@ class Result:
     translator: Translator
     data: hr.Stats
     best: dict[str, Path]
-
-
-@dataclass
-class Window:
-    """Sums since the last line of the log."""
-
-    steps: int = 0
-    seconds: float = 0.0
-    loss: float = 0.0  # of all target words
-    tgt_words: int = 0
-    all_words: int = 0
-    norm: float = 0.0
-
-
-@dataclass
-class Progress:
-    """What the log goes by; it is saved in checkpoints, so that the log goes on as well."""
-
-    step: int = 0
-    window: Window = field(default_factory=Window)
-    curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    best: dict[str, float] = field(default_factory=dict)
-    summary: str = ""  # of the last window
-
-    @classmethod
-    def of(cls, saved: dict[str, Any]) -> Progress:
-        """Makes it of what a checkpoint holds."""
-        return cls(saved["step"], Window(**saved["window"]), saved["curves"], saved["best"], saved["summary"])
-
-    def add(self, curve: str, value: float) -> None:
-        """Adds a point to a curve."""
-        self.curves.setdefault(curve, []).append((self.step, value))
-
-    def at(self, curve: str, step: int) -> float | None:
-        """Returns the value of a curve at a step, if it was measured there."""
-        return next((value for place, value in self.curves.get(curve, []) if place == step), None)
 
 
 def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False) -> Result:
@@ -162,6 +126,10 @@ class Run:
         words = f"{len(self.vocabs.src):,} source and {len(self.vocabs.tgt):,} target words"
         weights = sum(p.numel() for p in self.model.parameters())
         report.line(f"# {len(pairs):,} sentence pairs, {words}, {weights:,} weights")
+        for data in self.eval_sets():
+            src, tgt = data.unknown()
+            advice = "; is --vocab_prefix that of these files?" if max(src, tgt) > 0.3 else ""
+            report.line(f"# {data.name}: {src:.1%} of source and {tgt:.1%} of target words are unknown{advice}")
         if saved is not None:
             self.take_up(saved)
 
@@ -279,7 +247,7 @@ class Run:
                 progress.add(f"{data.name}_ppl", perplexity := data.perplexity(self.model))
                 took = time.perf_counter() - began
                 self.report.line(f"  eval {data.name}: perplexity {perplexity:.2f}, time {took:.0f}s, {time.ctime()}")
-        if score and progress.step:
+        if score and progress.step and not any(progress.at(name, progress.step) is not None for name in self.scored()):
             self.report.line(f"# External evaluation, global step {progress.step}")
             for data in self.eval_sets():
                 for name, value in data.scores(translator, self.out_dir / f"output_{data.name}").items():
@@ -303,6 +271,10 @@ class Run:
     def eval_sets(self) -> Iterator[EvalSet]:
         """Yields dev and test, where given."""
         yield from (data for data in (self.dev, self.test) if data is not None)
+
+    def scored(self) -> list[str]:
+        """Returns the names of the curves of scores."""
+        return [f"{data.name}_{name}" for data in self.eval_sets() for name in self.hparams.metric_names]
 
     def best_dir(self, metric: str) -> Path:
         """Returns where the best checkpoint of a metric goes."""
@@ -331,27 +303,27 @@ class Run:
     def finish(self, began: float) -> Result:
         """Evaluates the final model, and recalls the best ones."""
         progress, stats = self.progress, self.loader.stats()
-        names = [f"{data.name}_{name}" for data in self.eval_sets() for name in self.hparams.metric_names]
-        if any(progress.at(name, progress.step) is None for name in names):
+        if any(progress.at(name, progress.step) is None for name in self.scored()):
             self.evaluate(score=True)
         self.save()
-        self.report.line(f"# Final, {progress.summary}{self.measured(progress.step)}, {time.ctime()}")
+        self.report.line(f"# Final, {progress.summary}{progress.measured(progress.step)}, {time.ctime()}")
         seconds = time.perf_counter() - began
         self.report.line(f"# Done training!, time {seconds:.0f}s, {time.ctime()}.")
         scores = {name: points[-1][1] for name, points in progress.curves.items()}
         for name, value in progress.best.items():
             scores[f"best_{name}"] = value
             step = next(step for step, found in progress.curves[f"dev_{name}"] if found == value)
-            self.report.line(f"# Best {name}, step {step}{self.measured(step)}, in {self.best_dir(name)}")
+            self.report.line(f"# Best {name}, step {step}{progress.measured(step)}, in {self.best_dir(name)}")
         self.report.line(f"# {stats.verdict()}")
-        best = {name: self.best_dir(name) for name in progress.best}
-        translator = Translator(self.model, self.vocabs, self.hparams)
-        return Result(progress.step, seconds, scores, progress.curves, translator, stats, best)
-
-    def measured(self, step: int) -> str:
-        """Returns what was measured at a step, as in `, dev ppl 8.93, dev bleu 34.1`."""
-        found = [(name, self.progress.at(name, step)) for name in sorted(self.progress.curves)]
-        return "".join(f", {name.replace('_', ' ', 1)} {value:.2f}" for name, value in found if value is not None)
+        return Result(
+            step=progress.step,
+            seconds=seconds,
+            scores=scores,
+            curves=progress.curves,
+            translator=Translator(self.model, self.vocabs, self.hparams),
+            data=stats,
+            best={name: self.best_dir(name) for name in progress.best},
+        )
 
 
 def draw_seed(hparams: HParams, step: int, purpose: str) -> int:
