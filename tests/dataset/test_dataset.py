@@ -465,3 +465,15 @@ def test_a_copy_of_a_memory_map_outlives_the_file(tmp_path: pathlib.Path) -> Non
     os.truncate(tmp_path / "x.dat", 0)
     assert source.read(np.array([9_999])).tolist() == [9_999]
     assert pickle.loads(pickle.dumps(source)).read(np.array([9_999])).tolist() == [9_999]
+
+
+def test_tokens_are_separated_as_the_source_says(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.txt").write_text("x y\tz\n")
+    vocab = hr.Vocab(["<unk>", "x", "y", "z"])
+    text = hr.read_text(tmp_path / "a.txt", separators="\t")
+    assert [ids.tolist() for ids in text.tokens(vocab)] == [[0, 3]]
+    with pytest.raises(hr.PlanError, match=r"after a map doesn't know that read_text\(separators='\\t'\) is meant"):
+        len(text.map(str).tokens({"": vocab}))
+    assert [ids.tolist() for ids in text.map(str).tokens({"": vocab}, separators="\t")] == [[0, 3]]
+    with pytest.raises(hr.PlanError, match="differs from the source's"):
+        len(text.tokens(vocab, separators=" "))
