@@ -18,10 +18,9 @@ import headrace as hr
 
 def text(folder: pathlib.Path) -> hr.Batches:
     """Pairs of lines, bucketed."""
-    sides = {side: hr.read_text(folder / f"train.{side}") for side in ("src", "tgt")}
     vocab = hr.build_vocab(sorted(folder.glob("train.???")))
-    data = hr.zip(**sides).filter_length().shuffle(seed=5)
-    tokens = data.tokens(vocab, max_length=6, bos={"tgt": "<s>"}, eos={"tgt": "</s>"})
+    pairs = hr.zip(src=hr.read_text(folder / "train.src"), tgt=hr.read_text(folder / "train.tgt"))
+    tokens = pairs.filter_length().shuffle(seed=5).tokens(vocab, max_length=6, bos={"tgt": "<s>"}, eos={"tgt": "</s>"})
     return tokens.bucket(batch_size=8, width=2, window=50).pad(value=2)
 
 

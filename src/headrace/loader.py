@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headrace.batch.convert import to_torch
+from headrace.batch.convert import deliver
 from headrace.batch.tree import Tree
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
@@ -64,7 +64,7 @@ class Loader:
         uneven: With `split="batches"`, when the last step of an epoch has not a batch for every rank: `"short"` gives
             it to the first ranks only (every record exactly once), `"drop"` leaves it out (every rank makes the same
             number of steps).
-        to: `"numpy"`, or `"torch"` for tensors that share the arrays' memory.
+        to: `"numpy"`, `"torch"` for tensors that share the arrays' memory, or `"jax"`.
         prefetch: Batches read ahead, for each worker.
         max_bytes: Bytes of batches read ahead; one batch is always allowed.
         timeout: Seconds to wait for a batch before giving up; None waits, with a logged warning each minute.
@@ -90,7 +90,7 @@ class Loader:
         world_size: int = 1,
         split: Split = "records",
         uneven: Uneven = "short",
-        to: Literal["numpy", "torch"] = "numpy",
+        to: Literal["numpy", "torch", "jax"] = "numpy",
         prefetch: int = 4,
         max_bytes: int = 256 << 20,
         timeout: float | None = None,
@@ -103,11 +103,11 @@ class Loader:
         _check("world_size", world_size, 1)
         if not 0 <= rank < world_size:
             raise PlanError(f"Loader: rank is within 0 … world_size−1, got rank {rank} of {world_size}")
-        if split not in ("records", "batches") or uneven not in ("short", "drop") or to not in ("numpy", "torch"):
-            raise PlanError(f"Loader: unknown choice among split={split!r}, uneven={uneven!r}, to={to!r}")
+        if split not in ("records", "batches") or uneven not in ("short", "drop"):
+            raise PlanError(f"Loader: unknown choice among split={split!r}, uneven={uneven!r}")
         if split == "records" and uneven == "drop":
             raise PlanError(
-                "Loader: uneven='drop' leaves out a last step that has not a batch for every rank, which split='records' "
+                "Loader: uneven='drop' leaves out a last step without a batch for every rank, which split='records' "
                 "never has; use split='batches', or batch(drop_remainder=True)"
             )
         if timeout is not None and not timeout > 0:
@@ -119,6 +119,7 @@ class Loader:
         self._split = split
         self._uneven = uneven
         self._to = to
+        self._deliver = deliver(to)
         self._prefetch = prefetch
         self._max_bytes = max_bytes
         self._timeout = timeout
@@ -176,9 +177,9 @@ class Loader:
                 tree = self._program.reader.read(piece.rows, clock)
         finally:
             self._readers.discard(thread)
-        if self._to == "torch":
-            with clock.stage("to torch"):
-                return to_torch(tree)
+        if self._to != "numpy":
+            with clock.stage(f"to {self._to}"):
+                return self._deliver(tree)
         return tree
 
     def _pieces(self, start: Position) -> Iterator[Piece]:

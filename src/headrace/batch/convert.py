@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.batch.columns import Ragged
 from headrace.batch.tree import Tree, map_leaves
+from headrace.errors import PlanError
 
 Delivery = Callable[[Tree], Tree]
 
@@ -84,7 +85,7 @@ def deliver(to: str) -> Delivery:
         to: A name in `DELIVERIES`.
 
     Raises:
-        ValueError: If there is no such name.
+        PlanError: If there is no such name.
         ImportError: If the framework isn't installed. It is imported here, so that this is known before data is read.
 
     Example:
@@ -94,7 +95,7 @@ def deliver(to: str) -> Delivery:
         {'x': array([0, 1])}
     """
     if to not in DELIVERIES:
-        raise ValueError(f"batches are handed over as one of {', '.join(map(repr, DELIVERIES))}; got {to!r}")
+        raise PlanError(f"batches are handed over as one of {', '.join(map(repr, DELIVERIES))}; got {to!r}")
     if to in _NEEDS:
         _framework(to, _NEEDS[to])
     return DELIVERIES[to]

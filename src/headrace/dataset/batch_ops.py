@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from headrace.batch.columns import Ragged
 from headrace.batch.pad import Side, pad
 from headrace.batch.tree import Tree, child, is_branch, rebuild
@@ -106,9 +103,7 @@ class MapBatches(BatchNode):
 class ChangingReader(BatchReader):
     """Reads batches through another reader and changes each."""
 
-    def __init__(self, parent: BatchReader) -> None:
-        self.parent = parent
-        self.slots = parent.slots
+    parent: BatchReader
 
     @abstractmethod
     def change(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
@@ -121,19 +116,6 @@ class ChangingReader(BatchReader):
     def read_none(self, example: Rows, clock: Clock) -> Tree:
         """The parent's batch of no records, changed."""
         return self.change(self.parent.read_none(example, clock), example.take(slice(0, 0)), clock)
-
-    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
-        """As the parent."""
-        return self.parent.advance(rows, wanted)
-
-    def where(self, ids: NDArray[np.int64]) -> str:
-        """As the parent names it."""
-        return self.parent.where(ids)
-
-    @property
-    def leaves(self) -> frozenset[int]:
-        """The parent's."""
-        return self.parent.leaves
 
 
 class PadReader(ChangingReader):

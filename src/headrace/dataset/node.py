@@ -72,7 +72,6 @@ class Reader(ABC):
         """The names of the columns, or None where only the data can tell (after a map)."""
         return None
 
-
     def encode(self, name: str, encoding: Encoding) -> Reader:
         """A reader that gives token ids for a column of texts. Those that can do so as they read override this."""
         from headrace.dataset.tokens import EncodedColumnReader
