@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -21,3 +23,15 @@ def test_tokens_of_columns() -> None:
         hr.Loader(data.tokens({"t": vocab}, bos={"t": "<go>"}).batch(1))
     with pytest.raises(hr.DataError, match="column 'n' holds ndarray, expected texts"):
         list(hr.Loader(data.tokens({"n": vocab}).batch(1)))
+
+
+def test_tokens_are_separated_as_the_source_says(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.txt").write_text("x y\tz\n")
+    vocab = hr.Vocab(["<unk>", "x", "y", "z"])
+    text = hr.read_text(tmp_path / "a.txt", separators="\t")
+    assert [ids.tolist() for ids in text.tokens(vocab)] == [[0, 3]]
+    with pytest.raises(hr.PlanError, match=r"after a map doesn't know that read_text\(separators='\\t'\) is meant"):
+        len(text.map(str).tokens({"": vocab}))
+    assert [ids.tolist() for ids in text.map(str).tokens({"": vocab}, separators="\t")] == [[0, 3]]
+    with pytest.raises(hr.PlanError, match="differs from the source's"):
+        len(text.tokens(vocab, separators=" "))
