@@ -349,7 +349,7 @@ def test_an_epoch_ends_with_its_last_batch() -> None:
 def test_ranks_end_an_epoch_in_the_same_state() -> None:
     data = numbers(10).batch(2)
     for split in ("records", "batches"):
-        loaders = [hr.Loader(data, rank=r, world_size=2, split=split) for r in range(2)]  # type: ignore[arg-type]
+        loaders = [hr.Loader(data, rank=r, world_size=2, split=split) for r in range(2)]
         for loader in loaders:
             list(loader)
         assert loaders[0].state_dict() == loaders[1].state_dict()
