@@ -2,6 +2,10 @@
 #include "bind.h"
 
 NB_MODULE(_native, m) {
+#ifdef NDEBUG
+  // What a program still holds when it ends, a loader in a global variable say, is not worth words to its user.
+  nanobind::set_leak_warnings(false);
+#endif
   m.doc() = "The native core of headrace. Private: use the functions of the package instead.";
   bind_bucket(m);
   bind_errors(m);

@@ -13,7 +13,9 @@ user as themselves, with a note about the record; files that can't be opened rai
 
 from __future__ import annotations
 
-__all__ = ["DataChangedError", "DataError", "HeadraceError", "PlanError", "StateError", "StuckError"]
+import contextlib
+
+__all__ = ["DataChangedError", "DataError", "HeadraceError", "PlanError", "StateError", "StuckError", "add_note"]
 
 
 class HeadraceError(Exception):
@@ -37,4 +39,14 @@ class StateError(HeadraceError, ValueError):
 
 
 class StuckError(HeadraceError, TimeoutError):
-    """A worker gives no result within the time that the user allowed."""
+    """A worker gives no result within the time that the user allowed, or can't give one any more."""
+
+
+def add_note(error: BaseException, text: str) -> None:
+    """Adds a line of the library's to an error of the user's, once, and never fails.
+
+    Classes of errors may refuse notes: frozen dataclasses do. The error itself matters more than the note.
+    """
+    with contextlib.suppress(Exception):
+        if text not in getattr(error, "__notes__", ()):
+            error.add_note(text)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
+from types import GeneratorType, TracebackType
 from typing import Any, Literal
 
-from headrace.batch.convert import to_torch
+import numpy as np
+
+from headrace.batch.convert import deliver
 from headrace.batch.tree import Tree
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
-from headrace.engine import END, Result, Stats, StatsCollector, run_inline, run_threads
+from headrace.engine import Result, Stats, StatsCollector, run_inline, run_threads
 from headrace.errors import PlanError
-from headrace.formats.stream import StreamEnded
 from headrace.plan import Rows, Window
 from headrace.state import Position, dump, load
 
@@ -42,7 +45,8 @@ class Loader:
     """Iterates the batches of a description.
 
     `for batch in loader` goes through the rest of the current epoch; the next loop goes through the next one. Breaking
-    out of a loop and iterating again goes on where it stopped (`set_epoch` starts an epoch anew). The position is
+    out of a loop and iterating again goes on where it stopped (`set_epoch` starts an epoch anew); once an epoch's last
+    batch has been handed over, the position is the beginning of the next one. The position is
     counted where batches are handed over, so a state saved after a step holds exactly the batches seen so far,
     whatever workers have read ahead.
 
@@ -60,7 +64,7 @@ class Loader:
         uneven: With `split="batches"`, when the last step of an epoch has not a batch for every rank: `"short"` gives
             it to the first ranks only (every record exactly once), `"drop"` leaves it out (every rank makes the same
             number of steps).
-        to: `"numpy"`, or `"torch"` for tensors that share the arrays' memory.
+        to: `"numpy"`, `"torch"` for tensors that share the arrays' memory, or `"jax"`.
         prefetch: Batches read ahead, for each worker.
         max_bytes: Bytes of batches read ahead; one batch is always allowed.
         timeout: Seconds to wait for a batch before giving up; None waits, with a logged warning each minute.
@@ -86,7 +90,7 @@ class Loader:
         world_size: int = 1,
         split: Split = "records",
         uneven: Uneven = "short",
-        to: Literal["numpy", "torch"] = "numpy",
+        to: Literal["numpy", "torch", "jax"] = "numpy",
         prefetch: int = 4,
         max_bytes: int = 256 << 20,
         timeout: float | None = None,
@@ -99,8 +103,13 @@ class Loader:
         _check("world_size", world_size, 1)
         if not 0 <= rank < world_size:
             raise PlanError(f"Loader: rank is within 0 … world_size−1, got rank {rank} of {world_size}")
-        if split not in ("records", "batches") or uneven not in ("short", "drop") or to not in ("numpy", "torch"):
-            raise PlanError(f"Loader: unknown choice among split={split!r}, uneven={uneven!r}, to={to!r}")
+        if split not in ("records", "batches") or uneven not in ("short", "drop"):
+            raise PlanError(f"Loader: unknown choice among split={split!r}, uneven={uneven!r}")
+        if split == "records" and uneven == "drop":
+            raise PlanError(
+                "Loader: uneven='drop' leaves out a last step without a batch for every rank, which split='records' "
+                "never has; use split='batches', or batch(drop_remainder=True)"
+            )
         if timeout is not None and not timeout > 0:
             raise PlanError(f"Loader: timeout is above 0 seconds, got {timeout}")
         self._program = compile_program(data._node)
@@ -110,6 +119,7 @@ class Loader:
         self._split = split
         self._uneven = uneven
         self._to = to
+        self._deliver = deliver(to)
         self._prefetch = prefetch
         self._max_bytes = max_bytes
         self._timeout = timeout
@@ -118,6 +128,7 @@ class Loader:
         self._run: weakref.ref[Generator[Tree]] | None = None
         self._planned: tuple[int, int, Window] | None = None
         self._stats = StatsCollector(workers, capacity=workers * prefetch)
+        self._readers: set[int] = set()  # threads that are reading a batch just now
 
     # iteration -------------------------------------------------------------------------------------------------------
 
@@ -129,7 +140,9 @@ class Loader:
         return run
 
     def _iterate(self) -> Generator[Tree]:
+        epoch = self._position.epoch
         pieces = self._pieces(self._position)
+        self._stats.began()
         results: Generator[Result[Piece]]
         if self._workers:
             results = run_threads(
@@ -145,32 +158,37 @@ class Loader:
             results = run_inline(pieces, self._carry_out, self._stats)
         try:
             for result in results:
-                if result.value is END:
-                    break
                 self._position = result.piece.after
                 yield result.value
         finally:
             results.close()
-        self._position = Position(self._position.epoch + 1)
+            for stream in self._program.streams:
+                stream.cursor.drop_all()
+        if self._position.epoch == epoch:
+            self._position = Position(epoch + 1)
 
     def _carry_out(self, piece: Piece, clock: Clock) -> Tree:
+        thread = threading.get_ident()
+        self._readers.add(thread)
         try:
             if piece.example is not None:
                 tree = self._program.reader.read_none(piece.example, clock)
             else:
                 tree = self._program.reader.read(piece.rows, clock)
-        except StreamEnded:
-            return END
-        if self._to == "torch":
-            with clock.stage("to torch"):
-                return to_torch(tree)
+        finally:
+            self._readers.discard(thread)
+        if self._to != "numpy":
+            with clock.stage(f"to {self._to}"):
+                return self._deliver(tree)
         return tree
 
     def _pieces(self, start: Position) -> Iterator[Piece]:
         if self._split == "records" or self._world_size == 1:
             for rows, after in self._batches(start):
                 share = rows if self._world_size == 1 else rows.take(slice(self._rank, None, self._world_size))
-                yield Piece(share, after, None if len(share) else rows)
+                if len(share) and self._rank:
+                    self._drop_example(rows)
+                yield Piece(share, after, None if len(share) else rows.take(slice(1)))
             return
         step: list[tuple[Rows, Position]] = []
         for batch in self._batches(start):
@@ -182,15 +200,55 @@ class Loader:
             yield Piece(step[self._rank][0], step[-1][1])
 
     def _batches(self, start: Position) -> Iterator[tuple[Rows, Position]]:
-        """All batches from a position to the end of its epoch, and the position after each."""
+        """All batches from a position to the end of its epoch, and the position after each.
+
+        After the last one that is the beginning of the next epoch; of a stream nobody knows that it was the last.
+        """
+        if self._program.streams:
+            yield from self._walk(start)
+            return
+        held: Rows | None = None
+        after = start
+        for rows, following in self._walk(start):
+            if held is not None:
+                yield held, after
+            held, after = rows, following
+        if held is not None:
+            yield held, Position(start.epoch + 1)
+
+    def _walk(self, start: Position) -> Iterator[tuple[Rows, Position]]:
         epoch, index, first, done = start.epoch, start.window, start.batch, start.done
         windows = self._program.plan.num_windows(epoch)
         while windows is None or index < windows:
             window = self._window(epoch, index)
             for j in range(first, len(window)):
+                rows = window.rows(j)
+                found = self._advance(rows, done - start.done) if self._program.streams else len(rows)
                 done += 1
-                yield window.rows(j), Position(epoch, index, j + 1, done)
+                if found == len(rows):
+                    yield rows, Position(epoch, index, j + 1, done)
+                else:
+                    if found:
+                        yield rows.take(slice(found)), Position(epoch + 1)
+                    return
             index, first = index + 1, 0
+
+    def _advance(self, rows: Rows, number: int) -> int:
+        """Iterates streams on to a batch; they are read in the plan's order, before workers share out the batches."""
+        wanted = np.zeros(len(rows), bool)
+        if self._split == "records":
+            wanted[self._rank :: self._world_size] = True
+            wanted[0] = True  # the example of a batch that turns out too short for this rank
+        else:
+            wanted[:] = number % self._world_size == self._rank
+        began = time.perf_counter()
+        found = self._program.reader.advance(rows, wanted)
+        self._stats.planned(time.perf_counter() - began, "read")
+        return found
+
+    def _drop_example(self, rows: Rows) -> None:
+        for stream in self._program.streams:
+            stream.drop(rows.take(slice(1)))
 
     def _window(self, epoch: int, index: int) -> Window:
         planned = self._planned
@@ -264,11 +322,30 @@ class Loader:
     # end and report --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends the current iteration and its workers. The position stays, and iterating again goes on from it."""
+        """Ends the current iteration and its workers. The position stays, and iterating again goes on from it.
+
+        Raises:
+            RuntimeError: If it is called while the loader reads a batch: by a function of `map`, or by another thread.
+                So does everything else that moves the loader.
+        """
         run = self._run() if self._run else None
-        self._run = None
         if run is not None:
+            if (isinstance(run, GeneratorType) and run.gi_running) or threading.get_ident() in self._readers:
+                raise RuntimeError(
+                    "this loader is reading a batch just now: a function that it calls, or another thread, can't "
+                    "iterate, move or close it meanwhile; make a second Loader of the same data"
+                )
             run.close()
+        self._run = None
+
+    def __enter__(self) -> Loader:
+        """`with hr.Loader(…) as loader:` closes it at the end."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     def stats(self) -> Stats:
         """What the run has cost so far and what bounds it.

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.clock import Clock
 from headrace.engine import StatsCollector, run_inline, run_threads, threads
-from headrace.errors import StuckError
+from headrace.errors import DataError, StuckError
 
 TIMEOUT = 60.0  # "any of these hanging means a deadlock"
 
@@ -26,14 +26,22 @@ def run(pieces: Any, work: Any, workers: int = 4, prefetch: int = 2, max_bytes: 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 7])
 def test_results_come_in_the_order_of_the_pieces(workers: int) -> None:
-    rng = np.random.default_rng(0)
-    delays = rng.random(200) * 0.002
+    assert [r.value for r in run(range(200), lambda n, clock: n * n, workers)] == [n * n for n in range(200)]
+
+
+def test_results_come_in_order_though_pieces_end_in_another() -> None:
+    ended: list[int] = []
+    odd = [threading.Event() for _ in range(100)]
 
     def work(n: int, clock: Clock) -> int:
-        time.sleep(delays[n])
-        return n * n
+        if n and n % 2 == 0:  # an even piece ends after the odd one that follows it
+            assert odd[n + 1].wait(TIMEOUT)
+        ended.append(n)
+        odd[n].set()
+        return n
 
-    assert [r.value for r in run(range(200), work, workers)] == [n * n for n in range(200)]
+    assert [r.value for r in run(range(100), work, workers=2)] == list(range(100))
+    assert ended.index(3) < ended.index(2)
 
 
 @pytest.mark.parametrize("workers", [0, 3])
@@ -73,32 +81,37 @@ def test_a_consumer_that_leaves_early_leaves_no_thread() -> None:
 
 
 def test_pieces_ahead_are_bounded_in_number() -> None:
-    begun = []
+    total, limit = 100, 2 * 3
+    consumed = 0
+    ahead: list[int] = []  # how far ahead of the consumer each piece was begun
+    begun = [threading.Event() for _ in range(total)]
 
-    def work(n: int, clock: Clock) -> int:
-        begun.append(n)
-        return n
+    def pieces() -> Iterator[int]:
+        for n in range(total):
+            ahead.append(n - consumed)
+            begun[n].set()
+            yield n
 
-    results = run(range(1000), work, workers=2, prefetch=3)
-    next(results)
-    time.sleep(0.2)
-    assert max(begun) <= 6
-    results.close()  # type: ignore[attr-defined]
+    for result in run(pieces(), lambda n, clock: n, workers=2, prefetch=3):
+        # The workers run ahead as far as they may …
+        assert begun[min(result.piece + limit, total - 1)].wait(TIMEOUT)
+        consumed = result.piece + 1
+    assert max(ahead) <= limit  # … and no further; `consumed` lags by the one result that is being handed over
 
 
 def test_results_ahead_are_bounded_in_bytes_but_one_always_passes() -> None:
-    ahead = []
     consumed = 0
+    ahead: list[int] = []
 
-    def work(n: int, clock: Clock) -> np.ndarray[Any, Any]:
-        ahead.append(n - consumed)
-        return np.zeros(1000, np.uint8)
+    def pieces() -> Iterator[int]:
+        for n in range(100):
+            ahead.append(n - consumed)
+            yield n
 
-    for result in run(range(100), work, workers=4, prefetch=50, max_bytes=3000):
+    for result in run(pieces(), lambda n, clock: np.zeros(1000, np.uint8), workers=4, prefetch=50, max_bytes=3000):
         consumed = result.piece + 1
-        time.sleep(0.001)
-    assert max(ahead[10:]) <= 4
-    assert len(list(run(range(5), work, workers=2, max_bytes=1))) == 5
+    assert max(ahead) <= 3  # of 200 pieces that `prefetch` would allow
+    assert len(list(run(range(5), lambda n, clock: np.zeros(1000, np.uint8), workers=2, max_bytes=1))) == 5
 
 
 def test_a_stuck_worker_is_reported_with_what_it_does() -> None:
@@ -179,7 +192,6 @@ def test_a_run_that_the_garbage_collector_closes_on_its_own_worker_ends() -> Non
 
 
 def test_closing_inside_the_lock_does_not_hang() -> None:
-    stats = StatsCollector(1, 4)
     threaded = threads._ThreadRun(range(100), lambda n, clock: n, limit=4, max_bytes=1 << 20)
     done = threading.Event()
 
@@ -192,5 +204,50 @@ def test_closing_inside_the_lock_does_not_hang() -> None:
     closer = threading.Thread(target=close_while_holding_the_lock, daemon=True)
     closer.start()
     assert done.wait(TIMEOUT)
-    assert stats.report().batches == 0
-    assert threaded.next_result(None)[0] is None
+    with pytest.raises(StuckError, match="workers have ended"):
+        threaded.next_result(None)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_result_that_cannot_be_measured_is_no_error(workers: int) -> None:
+    class Odd:
+        @property
+        def nbytes(self) -> int:
+            raise ZeroDivisionError
+
+    loop: list[Any] = []
+    loop += [loop] * 20
+    odd = [loop, Odd, Odd()]
+    assert [r.value for r in run(odd, lambda piece, clock: piece, workers)] == odd
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stop_iteration_does_not_end_the_loop(workers: int) -> None:
+    def work(n: int, clock: Clock) -> int:
+        return next(iter(()), n) if n < 3 else next(iter(()))
+
+    with pytest.raises(DataError, match=r"raised StopIteration; let it catch that, as by next\(iterator, None\)"):
+        list(run(range(5), work, workers))
+
+
+def test_a_worker_that_breaks_down_does_not_keep_the_consumer_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(piece: Any, work: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(threads, "carry_out", broken)
+    with pytest.raises(StuckError, match="a worker broke down outside the work that it was given"):
+        list(run(range(5), lambda n, clock: n, 2))
+
+
+def test_no_worker_stays_if_not_all_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def refuse(self: threading.Thread) -> None:
+        if self.name == "headrace-worker-3":
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start new thread") as info:
+        list(run(range(5), lambda n, clock: n, 5))
+    assert info.value.__notes__ == ["headrace: in starting worker 4 of 5; ask for fewer, Loader(workers=…)"]

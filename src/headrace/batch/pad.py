@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +35,8 @@ def pad(
         Shape `(rows, width, ...)`, with the dtype of the values.
 
     Raises:
-        ValueError: If a row is longer than `width`, or an argument is out of range.
+        ValueError: If a row is longer than `width`, the dtype of the values can't hold `value`, or an argument is out
+            of range.
 
     Example:
         >>> import headrace as hr
@@ -53,7 +55,27 @@ def pad(
         row = int(lengths.argmax())
         raise ValueError(f"row {row} has {longest} items, more than the width of {width}; cut it or widen")
     width = -(-width // multiple_of) * multiple_of
-    fill = np.array(value).astype(column.values.dtype)
+    fill = _fill(value, column.values.dtype)
     values = np.ascontiguousarray(column.values)
     padded: NDArray[Any] = _native.pad_ragged(values, column.offsets, width, fill, side == "left")
     return padded
+
+
+def _fill(value: float, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The value as one of `dtype`; a cast that makes another number of it would be found by nobody."""
+    given = np.array(value)
+    if dtype.kind not in "biufc":
+        return given.astype(dtype)
+    if given.dtype.kind in "biufc":
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+            fill = given.astype(dtype)
+        # Floats may round (0.1 in float32), but not become infinite or lose an imaginary part.
+        if dtype.kind in "fc":
+            fits = np.isfinite(fill).all() or not np.isfinite(given).all()
+            fits = fits and (dtype.kind == "c" or not np.iscomplex(given).any())
+        else:
+            fits = (fill == given).all()
+        if fits:
+            return fill
+    raise ValueError(f"pad: {value!r} doesn't fit into a column of {dtype}; choose another value or widen the column")

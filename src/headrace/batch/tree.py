@@ -76,20 +76,33 @@ def num_rows(tree: Tree) -> int:
 
 
 def num_bytes(tree: Tree) -> int:
-    """The bytes that the columns of a tree hold; Python objects count for what their arrays hold."""
-    return sum(_bytes_of(leaf) for _, leaf in leaves(tree))
+    """The bytes that the columns of a tree hold: for bounding memory, so a guess where need be, and never an error.
+
+    Python objects count for what their arrays hold, containers for what is in them, each once.
+    """
+    total = 0
+    seen: set[int] = set()  # a user's list may contain itself
+    rest = [tree]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, (np.ndarray, Ragged, Strings)):
+            total += value.nbytes
+        elif isinstance(value, (bytes, str)):
+            total += len(value)
+        elif isinstance(value, (list, tuple, dict)):
+            if id(value) not in seen:
+                seen.add(id(value))
+                rest += value.values() if isinstance(value, dict) else value
+        else:
+            total += _bytes_of_object(value)
+    return total
 
 
-def _bytes_of(value: Any) -> int:
-    if isinstance(value, (np.ndarray, Ragged, Strings)):
-        return value.nbytes
-    if isinstance(value, (list, tuple)):
-        return sum(map(_bytes_of, value))
-    if isinstance(value, dict):
-        return sum(map(_bytes_of, value.values()))
-    if isinstance(value, (bytes, str)):
-        return len(value)
-    return int(getattr(value, "nbytes", 8))
+def _bytes_of_object(value: Any) -> int:
+    try:
+        return max(int(value.nbytes), 0)
+    except Exception:  # a class of the user's need not have the attribute, nor mean the same by it
+        return 8
 
 
 def take(tree: Tree, index: NDArray[np.int64]) -> Tree:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from headrace import plan as plans
 from headrace.batch.collate import collate
 from headrace.batch.columns import Objects
-from headrace.batch.tree import Tree, leaves, map_leaves, num_rows, take
+from headrace.batch.tree import Tree, leaves, map_leaves, take
 from headrace.clock import Clock
 from headrace.dataset.length_filter import known_lengths
 from headrace.dataset.node import (
@@ -26,7 +27,6 @@ from headrace.dataset.node import (
     function_name,
 )
 from headrace.errors import PlanError
-from headrace.formats.stream import StreamEnded
 from headrace.plan import Rows
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ class Bucket(BatchNode):
     def describe(self) -> str:
         """Names all parameters; long lists of boundaries by their ends."""
         b = self.boundaries
-        edges = list(b) if len(b) <= 8 else f"{b[0]}…{b[-1]}/{len(b)}"
+        # Long lists are shortened, but not so that two of them could look the same.
+        edges = list(b) if len(b) <= 8 else f"{b[0]}…{b[-1]}/{len(b)}/{zlib.crc32(repr(b).encode()):08x}"
         by = function_name(self.by) if callable(self.by) else self.by and list(self.by)
         words = arguments(
             batch_size=self.batch_size,
@@ -110,7 +111,7 @@ class Bucket(BatchNode):
         """Plans batches by the lengths that the index knows."""
         built = self.parent.build(numbering)
         lengths = BucketLengths(built.reader, self.by)
-        if built.plan.length:
+        if built.plan.length != 0:
             lengths(built.plan.locate(0, np.zeros(1, np.int64)))  # unknown lengths are refused here, not in mid-run
         plan = plans.BucketBatches(
             built.plan,
@@ -131,7 +132,7 @@ class BucketLengths:
         self.reader = reader
         self.by = by
 
-    def __call__(self, rows: Rows) -> NDArray[np.int32]:
+    def __call__(self, rows: Rows) -> NDArray[np.integer]:
         """One length for each row, shape `(rows,)`."""
         if callable(self.by):
             known = known_lengths(self.reader, rows, None, "bucket")
@@ -144,7 +145,7 @@ class BucketLengths:
         else:
             columns = list(known_lengths(self.reader, rows, self.by, "bucket").values())
             lengths = columns[0] if len(columns) == 1 else np.maximum.reduce(columns)
-        return lengths.astype(np.int32)
+        return lengths  # in whatever type they came: the plan refuses what is out of range
 
 
 def width_boundaries(width: int, count: int) -> tuple[int, ...]:
@@ -164,16 +165,13 @@ class CollateReader(BatchReader):
     """Puts the records of a batch together."""
 
     def __init__(self, parent: Reader, ragged: Sequence[str], drop_remainder: bool) -> None:
-        self.parent = parent
+        super().__init__(parent)
         self.ragged = ragged
         self.drop_remainder = drop_remainder
-        self.slots = parent.slots
 
     def read(self, rows: Rows, clock: Clock) -> Tree:
         """Reads the records; those that are Python objects become columns."""
         tree = self.parent.read(rows, clock)
-        if self.drop_remainder and num_rows(tree) < len(rows):
-            raise StreamEnded  # the plan can't know where a stream ends, so its last batch is dropped here
         if any(isinstance(leaf, Objects) for _, leaf in leaves(tree)) and len(rows):
             with clock.stage("collate"):
                 return map_leaves(lambda name, leaf: self._collate(name, leaf, rows), tree)
@@ -188,14 +186,10 @@ class CollateReader(BatchReader):
         """Reads one record for its columns, and keeps none."""
         return take(self.read(example.take(slice(0, 1)), clock), np.empty(0, np.int64))
 
-    def where(self, ids: NDArray[np.int64]) -> str:
-        """As the parent names it."""
-        return self.parent.where(ids)
-
-    @property
-    def leaves(self) -> frozenset[int]:
-        """The parent's."""
-        return self.parent.leaves
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """As the parent, but where a stream ends in mid-batch, that batch may be left out."""
+        found = self.parent.advance(rows, wanted)
+        return 0 if self.drop_remainder and found < len(rows) else found
 
     def column_names(self) -> list[str] | None:
         """The parent's."""

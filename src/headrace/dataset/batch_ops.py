@@ -7,15 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from headrace.batch.columns import Ragged
 from headrace.batch.pad import Side, pad
 from headrace.batch.tree import Tree, child, is_branch, rebuild
 from headrace.clock import Clock
 from headrace.dataset.node import BatchNode, BatchReader, BatchRecords, Numbering, arguments, function_name
-from headrace.errors import DataError, PlanError
+from headrace.errors import DataError, PlanError, add_note
 from headrace.plan import Rows
 
 
@@ -106,9 +103,7 @@ class MapBatches(BatchNode):
 class ChangingReader(BatchReader):
     """Reads batches through another reader and changes each."""
 
-    def __init__(self, parent: BatchReader) -> None:
-        self.parent = parent
-        self.slots = parent.slots
+    parent: BatchReader
 
     @abstractmethod
     def change(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
@@ -121,15 +116,6 @@ class ChangingReader(BatchReader):
     def read_none(self, example: Rows, clock: Clock) -> Tree:
         """The parent's batch of no records, changed."""
         return self.change(self.parent.read_none(example, clock), example.take(slice(0, 0)), clock)
-
-    def where(self, ids: NDArray[np.int64]) -> str:
-        """As the parent names it."""
-        return self.parent.where(ids)
-
-    @property
-    def leaves(self) -> frozenset[int]:
-        """The parent's."""
-        return self.parent.leaves
 
 
 class PadReader(ChangingReader):
@@ -151,7 +137,14 @@ class PadReader(ChangingReader):
                 full = child(name, key)
                 padded[key] = self._pad(part, full, rows)
                 if isinstance(padded[key], tuple) and isinstance(part, Ragged):
-                    padded[key], padded[f"{key}_len"] = padded[key]
+                    beside = f"{key}_len"
+                    if beside in tree:
+                        raise DataError(
+                            f"pad: the lengths of column {full!r} would replace the column {child(name, beside)!r} "
+                            "that the records have; name one of the two otherwise, or leave the lengths out: "
+                            "pad(…, lengths=False)"
+                        )
+                    padded[key], padded[beside] = padded[key]
             return padded
         if is_branch(tree):
             return rebuild(tree, [self._pad(part, child(name, i), rows) for i, part in enumerate(tree)])
@@ -175,7 +168,10 @@ class PadReader(ChangingReader):
                 f"pad: column {name!r} of {self.where(rows.ids[:, row])} has {int(lengths[row])} items, more than "
                 f"the width of {p.width}; cut it (tokens(max_length=…)), filter_length, or widen"
             )
-        array = pad(column, p.value_of(name), side=p.side, width=p.width, multiple_of=p.multiple_of)
+        try:
+            array = pad(column, p.value_of(name), side=p.side, width=p.width, multiple_of=p.multiple_of)
+        except ValueError as error:
+            raise DataError(f"column {name!r}: {error}") from None
         return (array, lengths) if p.lengths else array
 
 
@@ -195,7 +191,7 @@ class MapBatchesReader(ChangingReader):
                 note = f"headrace: in map({function_name(self.fn)}) of a batch of {len(rows)} records"
                 if len(rows):
                     note += f", the first {self.where(rows.ids[:, 0])}, the last {self.where(rows.ids[:, -1])}"
-                error.add_note(note)
+                add_note(error, note)
                 raise
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,11 @@ from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, interleave
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records
-from headrace.errors import DataError
+from headrace.errors import DataError, PlanError
 from headrace.plan import LEAF_SHIFT, Rows
+
+if TYPE_CHECKING:
+    from headrace.dataset.tokens import Encoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,13 @@ class Concat(Node):
 
     def build(self, numbering: Numbering) -> Records:
         """Joins the plans and reads each record through its own part."""
-        built = [part.build(numbering) for part in self.parts]
+        before = len(numbering.streams)
+        built = [part.build(numbering) for part in self.parts[:-1]]
+        if len(numbering.streams) > before:
+            raise PlanError(
+                "concat takes a stream as its last part only: nobody knows where it ends, even after take()"
+            )
+        built.append(self.parts[-1].build(numbering))
         return Records(plans.Concat(same_slots(built)), ChoiceReader([b.reader for b in built]))
 
 
@@ -108,6 +117,19 @@ class ChoiceReader(Reader):
         except ValueError as error:
             names = ", ".join(self.where(rows.ids[:, where[0]]) for _, where in groups)
             raise DataError(f"the parts of a concat or mix give different records ({names}): {error}") from None
+
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """To the first record that a part hasn't any more."""
+        found = len(rows)
+        for part, where in self._split(rows):
+            of_part = self.parts[part].advance(self._own(part, rows.take(where)), wanted[where])
+            if of_part < len(where):
+                found = min(found, int(where[of_part]))
+        return found
+
+    def encode(self, name: str, encoding: Encoding) -> Reader:
+        """Each part by itself."""
+        return ChoiceReader([part.encode(name, encoding) for part in self.parts])
 
     def where(self, ids: NDArray[np.int64]) -> str:
         """As the record's own part names it."""

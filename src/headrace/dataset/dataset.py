@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from headrace.dataset.map import Map
 from headrace.dataset.node import BatchNode, Node, Numbering, Records, steps
 from headrace.dataset.tokens import PerColumn, Tokens
 from headrace.errors import PlanError
-from headrace.formats.stream import StreamEnded
 from headrace.vocab import Vocab
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Dataset:
 
     # order ---------------------------------------------------------------------------------------------------------
 
-    def shuffle(self, seed: int = 0, *, window: int | None = None) -> Dataset:
+    def shuffle(self, *, seed: int = 0, window: int | None = None) -> Dataset:
         """Puts the records in a random order, another one each epoch.
 
         The order is a seeded permutation that needs no memory and no start-up time, whatever the number of records; it
@@ -173,6 +173,7 @@ class Dataset:
         max_length: PerColumn[int] | None = None,
         bos: PerColumn[str] | None = None,
         eos: PerColumn[str] | None = None,
+        separators: str | None = None,
     ) -> Dataset:
         """Replaces texts by the ids of their tokens: split at whitespace, look up, cut, add begin and end.
 
@@ -184,6 +185,7 @@ class Dataset:
             max_length: Tokens kept of a text, not counting begin and end.
             bos: Token of the vocabulary to put before each text.
             eos: Token of the vocabulary to put after each text.
+            separators: The characters that separate tokens; None takes those of `read_text`, else white space.
 
         Raises:
             PlanError: When compiled, if a column or a token isn't there.
@@ -195,7 +197,7 @@ class Dataset:
             >>> [ids.tolist() for ids in texts.tokens(vocab, eos="</s>")]
             [[2, 3, 1], [2, 0, 1]]
         """
-        return Dataset(Tokens(self._node, vocab, max_length, bos, eos))
+        return Dataset(Tokens(self._node, vocab, max_length, bos, eos, separators))
 
     # batches -------------------------------------------------------------------------------------------------------
 
@@ -227,7 +229,7 @@ class Dataset:
         num_buckets: int = 64,
         boundaries: Sequence[int] | None = None,
         by: str | Sequence[str] | LengthKey | None = None,
-        window: int | None = -1,
+        window: int | Literal["auto"] | None = "auto",
         drop_remainder: bool = False,
     ) -> Batches:
         """Puts records of like length together, so that little is padding.
@@ -248,7 +250,7 @@ class Dataset:
             by: The column whose length counts, or several of which the longest counts (by default all known), or a
                 function of a dict of length arrays that gives one integer array.
             window: Records that are planned together, of which a few batches at the end may not be full; None is the
-                whole epoch. By default 1,000 batches, or 131,072 records with `max_tokens`.
+                whole epoch. `"auto"` is 1,000 batches, or 131,072 records with `max_tokens`.
             drop_remainder: Leave out batches that aren't full at the end of a window.
 
         Raises:
@@ -275,7 +277,7 @@ class Dataset:
         edges = growing_boundaries() if boundaries is None else tuple(boundaries)
         if list(edges) != sorted(set(edges)) or (edges and edges[0] < 0):
             raise PlanError(f"bucket: boundaries ascend from 0 on, got {list(edges)}")
-        if window == -1:
+        if window == "auto":
             window = 131_072 if batch_size is None else 1000 * batch_size
         _check_size("bucket", "window", window)
         key = by if callable(by) else as_columns(by)
@@ -300,13 +302,13 @@ class Dataset:
     def __getitem__(self, position: SupportsIndex) -> Any:
         """The record at a position of epoch 0; for looking at data, not for training."""
         built = self._build()
-        i = int(position)
+        i = operator.index(position)
         if built.plan.length is not None:
             i = range(built.plan.length)[i]
-        try:
-            return next(records(built.reader.read(built.plan.locate(0, np.array([i])), Clock())))
-        except StreamEnded:
-            raise IndexError(f"the stream has no record {i}") from None
+        rows = built.plan.locate(0, np.array([i]))
+        if not built.reader.advance(rows, np.ones(1, bool)):
+            raise IndexError(f"the stream has no record {i}")
+        return next(records(built.reader.read(rows, Clock())))
 
     def __iter__(self) -> Iterator[Any]:
         """The records of epoch 0 one by one; for looking at data, not for training."""
@@ -314,11 +316,12 @@ class Dataset:
         position = 0
         while built.plan.length is None or position < built.plan.length:
             stop = position + 64 if built.plan.length is None else min(position + 64, built.plan.length)
-            try:
-                tree = built.reader.read(built.plan.locate(0, np.arange(position, stop)), Clock())
-            except StreamEnded:
+            rows = built.plan.locate(0, np.arange(position, stop))
+            found = built.reader.advance(rows, np.ones(len(rows), bool))
+            if found:
+                yield from records(built.reader.read(rows.take(slice(found)), Clock()))
+            if found < len(rows):
                 return
-            yield from records(tree)
             position = stop
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import count
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +21,39 @@ from headrace.clock import Clock
 from headrace.formats.source import Source
 from headrace.plan import BatchPlan, Plan, Rows
 
+if TYPE_CHECKING:
+    from headrace.dataset.leaf import StreamReader
+    from headrace.dataset.tokens import Encoding
+
 
 class Reader(ABC):
-    """Reads records by their ids: the flow of one node and all below it. Stateless and safe to call from threads."""
+    """Reads records by their ids: the flow of one node and all below it. Safe to call from threads.
+
+    Readers have no state, but for where streams are: whoever reads goes through the rows in the plan's order first,
+    with `advance`, and may then read them in any order.
+    """
 
     slots: int
     """Ids that name one record: 1, or more after a zip."""
 
     @abstractmethod
     def read(self, rows: Rows, clock: Clock) -> Tree:
-        """Reads the records of `rows`, in that order. A stream that has ended gives fewer."""
+        """Reads the records of `rows`, in that order."""
+
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """Iterates the streams among the sources on to `rows`.
+
+        Args:
+            rows: Records in the plan's order; those of the call before came before them.
+            wanted: Which of them will be read, shape `(rows,)`.
+
+        Returns:
+            How many of them there are, from the first on: all, unless a stream ends.
+
+        Raises:
+            DataError: If streams that were zipped end apart.
+        """
+        return len(rows)
 
     @abstractmethod
     def where(self, ids: NDArray[np.int64]) -> str:
@@ -48,8 +72,35 @@ class Reader(ABC):
         """The names of the columns, or None where only the data can tell (after a map)."""
         return None
 
+    def encode(self, name: str, encoding: Encoding) -> Reader:
+        """A reader that gives token ids for a column of texts. Those that can do so as they read override this."""
+        from headrace.dataset.tokens import EncodedColumnReader
 
-class BatchReader(Reader):
+        return EncodedColumnReader(self, name, encoding)
+
+
+class WrappingReader(Reader):
+    """Reads through another reader, and is like it in all that it doesn't say otherwise."""
+
+    def __init__(self, parent: Reader) -> None:
+        self.parent = parent
+        self.slots = parent.slots
+
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """As the parent."""
+        return self.parent.advance(rows, wanted)
+
+    def where(self, ids: NDArray[np.int64]) -> str:
+        """As the parent names it."""
+        return self.parent.where(ids)
+
+    @property
+    def leaves(self) -> frozenset[int]:
+        """The parent's."""
+        return self.parent.leaves
+
+
+class BatchReader(WrappingReader):
     """Reads whole batches."""
 
     @abstractmethod
@@ -67,6 +118,7 @@ class Numbering:
         self.leaves = count()
         self.draws = count()
         self.sources: list[Source] = []
+        self.streams: list[StreamReader] = []
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,10 @@ class Reorder(Node):
 
     def build(self, numbering: Numbering) -> Records:
         """Wraps the parent's plan."""
+        before = len(numbering.streams)
         built = self.parent.build(numbering)
-        if self.needs_length and built.plan.length is None:
+        # A stream may be shorter than what take() makes of it, so its records are not all known to be there.
+        if self.needs_length and (built.plan.length is None or len(numbering.streams) > before):
             raise PlanError(
                 f"{self.words} needs a known number of records, got an endless or streamed dataset; "
                 "put it before repeat(), or read the records from a file, array or object with a length"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from headrace.dataset.leaf import StreamReader
 from headrace.dataset.node import BatchNode, BatchReader, Numbering, steps
 from headrace.formats.source import Fingerprint, Source
 from headrace.plan import BatchPlan
@@ -19,12 +20,14 @@ class Program:
         reader: Reads the records of a batch and makes the batch of them.
         steps: The description in words, sources first.
         sources: Where the records come from, in the order of their leaf numbers.
+        streams: The readers of those that are streams, which `reader.advance` must be told of in order.
     """
 
     plan: BatchPlan
     reader: BatchReader
     steps: tuple[str, ...]
     sources: tuple[Source, ...]
+    streams: tuple[StreamReader, ...]
 
     @cached_property
     def fingerprints(self) -> list[Fingerprint]:
@@ -41,4 +44,4 @@ def compile_program(node: BatchNode) -> Program:
     """
     numbering = Numbering()
     built = node.build(numbering)
-    return Program(built.plan, built.reader, tuple(steps(node)), tuple(numbering.sources))
+    return Program(built.plan, built.reader, tuple(steps(node)), tuple(numbering.sources), tuple(numbering.streams))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import plan as plans
-from headrace.batch.tree import Tree, child, num_rows, take
+from headrace.batch.tree import Tree, child
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records
 from headrace.errors import DataError, PlanError
 from headrace.plan import Rows
+
+if TYPE_CHECKING:
+    from headrace.dataset.tokens import Encoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +88,17 @@ class ZipReader(Reader):
     def read(self, rows: Rows, clock: Clock) -> Tree:
         """One call of each part."""
         trees = [part.read(own, clock) for part, own in self._split(rows)]
-        counts = [num_rows(tree) for tree in trees]
-        if min(counts) < max(counts):  # a stream has ended, which no plan could foresee
-            if not self.shortest:
-                raise DataError(
-                    f"zip: one side ended {max(counts) - min(counts)} records before another, near "
-                    f"{self.where(rows.ids[:, min(counts)])}; pass shortest=True to end with the shortest"
-                )
-            trees = [take(tree, np.arange(min(counts))) for tree in trees]
         return tuple(trees) if self.names is None else dict(zip(self.names, trees, strict=True))
+
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """To the end of the part that ends first, which must be the end of all unless told otherwise."""
+        counts = [part.advance(own, wanted) for part, own in self._split(rows)]
+        if min(counts) < max(counts) and not self.shortest:
+            raise DataError(
+                f"zip: one side ended {max(counts) - min(counts)} records or more before another, near "
+                f"{self.where(rows.ids[:, min(counts)])}; pass shortest=True to end with the shortest"
+            )
+        return min(counts)
 
     def where(self, ids: NDArray[np.int64]) -> str:
         """All parts' names for it."""
@@ -128,6 +134,14 @@ class ZipReader(Reader):
         """The number of the part that has this name."""
         names = list(self._prefixed())
         return names.index(name) if name in names else None
+
+    def encode(self, name: str, encoding: Encoding) -> Reader:
+        """The part that the column is of, by itself."""
+        first, _, rest = name.partition(".")
+        number = self.part(first)
+        if number is None:
+            return super().encode(name, encoding)
+        return self.replace(number, self.parts[number].encode(rest, encoding))
 
     def replace(self, number: int, reader: Reader) -> ZipReader:
         """The same zip with another reader for one part."""

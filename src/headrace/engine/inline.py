@@ -26,7 +26,7 @@ def run_inline(pieces: Iterable[P], work: Work[P], stats: StatsCollector) -> Gen
             return
         result = carry_out(piece, work)
         stats.waited(time.perf_counter() - began, ready=0)
-        stats.finished(result.clock, result.nbytes)
+        stats.finished(result.clock, result.nbytes, delivered=result.error is None)
         if result.error is not None:
             raise result.error
         yield result

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from headrace.batch.tree import num_bytes
 from headrace.clock import Clock
+from headrace.errors import DataError, add_note
 
 P = TypeVar("P")
 Work = Callable[[P, Clock], Any]
-"""Carries out a piece; may return END to say that there is nothing at the piece's place or after it."""
-
-
-class _End:
-    def __repr__(self) -> str:
-        return "END"
-
-
-END: Final = _End()
+"""Carries out a piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +40,19 @@ def carry_out(piece: P, work: Work[P]) -> Result[P]:
     try:
         with clock.stage("piece"):
             value = work(piece, clock)
+        return Result(piece, value, None, num_bytes(value), clock)
+    except StopIteration as error:
+        return Result(piece, None, _without_stop(error), 0, clock)
     except BaseException as error:
         return Result(piece, None, error, 0, clock)
-    return Result(piece, value, None, 0 if value is END else num_bytes(value), clock)
+
+
+def _without_stop(stop: StopIteration) -> DataError:
+    # Raised in the consumer's loop, it would end the loop as if the data were over.
+    error = DataError(
+        "a function that is called while reading raised StopIteration; let it catch that, as by next(iterator, None)"
+    )
+    error.__cause__ = stop
+    for note in getattr(stop, "__notes__", ()):
+        add_note(error, note)
+    return error

@@ -23,7 +23,7 @@ class Stats:
     Attributes:
         batches: Batches given to the consumer.
         bytes: Bytes of those batches.
-        wall: Seconds from the first request to the last.
+        wall: Seconds that the consumer waited for batches and worked on them; time between epochs doesn't count.
         waited: Seconds that the consumer waited for batches.
         workers: Worker threads; 0 means that the consumer does the work itself.
         stages: Cost by stage (`"read"`, `"map"`, `"collate"`, `"pad"` …); `"plan"` and `"other"` included.
@@ -88,50 +88,57 @@ class StatsCollector:
         self._batches = 0
         self._bytes = 0
         self._waited = 0.0
+        self._asked = 0
         self._fill = 0.0
-        self._began: float | None = None
-        self._ended = 0.0
-        self._planning = 0.0
+        self._wall = 0.0
+        self._given: float | None = None  # when the consumer got its last batch
+        self._in_order: dict[str, float] = {"plan": 0.0}
         self._seconds: dict[str, tuple[float, float]] = {}
+
+    def began(self) -> None:
+        """The consumer begins to iterate; what it did since the last time (evaluation, checkpoints) doesn't count."""
+        self._given = None
 
     def waited(self, seconds: float, *, ready: int) -> None:
         """The consumer has waited for a result; so many were ready when it asked."""
         now = time.perf_counter()
-        if self._began is None:
-            self._began = now - seconds
-        self._ended = now
+        self._wall += seconds if self._given is None else now - self._given
+        self._given = now
         self._waited += seconds
+        self._asked += 1
         self._fill += min(1.0, ready / self._capacity) if self._capacity else 0.0
 
-    def finished(self, clock: Clock, nbytes: int) -> None:
-        """A result has come to the consumer."""
-        self._batches += 1
+    def finished(self, clock: Clock, nbytes: int, *, delivered: bool = True) -> None:
+        """A result has come to the consumer: a batch, or the error in its place."""
+        self._batches += delivered
         self._bytes += nbytes
         for name, (wall, cpu) in clock.seconds.items():
             before = self._seconds.get(name, (0.0, 0.0))
             self._seconds[name] = (before[0] + wall, before[1] + cpu)
 
-    def planned(self, seconds: float) -> None:
-        """The plan of a window took so long. Called by whoever takes the next piece, and by nobody else."""
-        self._planning += seconds
+    def planned(self, seconds: float, stage: str = "plan") -> None:
+        """Planning a window, or what else is done in order, took so long. Called by whoever takes the next piece."""
+        self._in_order[stage] = self._in_order.get(stage, 0.0) + seconds
 
     def report(self) -> Stats:
         """What has been collected so far."""
-        stages = {name: Stage(*seconds) for name, seconds in self._seconds.items() if name != "piece"}
-        wall, cpu = self._seconds.get("piece", (0.0, 0.0))
+        so_far = self._seconds.copy()  # in one go: another thread may be adding stages
+        wall, cpu = so_far.pop("piece", (0.0, 0.0))
+        stages = {name: Stage(*seconds) for name, seconds in so_far.items()}
         inner = list(stages.values())
         stages["other"] = Stage(
             max(0.0, wall - sum(stage.wall for stage in inner)),
             max(0.0, cpu - sum(stage.cpu for stage in inner)),
         )
-        stages["plan"] = Stage(self._planning, self._planning)
-        began = self._ended if self._began is None else self._began
+        for name, seconds in self._in_order.copy().items():
+            before = stages.get(name, Stage(0.0, 0.0))
+            stages[name] = Stage(before.wall + seconds, before.cpu + seconds)
         return Stats(
             batches=self._batches,
             bytes=self._bytes,
-            wall=self._ended - began,
+            wall=self._wall,
             waited=self._waited,
             workers=self._workers,
             stages=stages if self._batches else {},
-            queue_fill=self._fill / self._batches if self._batches else 0.0,
+            queue_fill=self._fill / self._asked if self._asked else 0.0,
         )

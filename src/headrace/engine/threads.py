@@ -7,23 +7,28 @@ bounded in pieces and in bytes.
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import sys
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Generator, Iterable
-from typing import Generic
+from typing import Any, Generic
 
 from headrace.clock import Clock
 from headrace.engine.result import P, Result, Work, carry_out
 from headrace.engine.stats import StatsCollector
-from headrace.errors import StuckError
+from headrace.errors import StuckError, add_note
 
 _log = logging.getLogger("headrace")
 
 _WARN_AFTER = 60.0  # seconds that a consumer waits before it is told what the workers do
 _GRACE = 2.0  # seconds that workers get to finish their piece when the run is closed
+
+_running: weakref.WeakSet[_ThreadRun[Any]] = weakref.WeakSet()
 
 
 def run_threads(
@@ -48,18 +53,19 @@ def run_threads(
         timeout: Seconds to wait for a result; None waits on, with a warning each minute.
 
     Raises:
-        StuckError: If a result takes longer than `timeout`; the message shows what the workers do.
+        StuckError: If a result takes longer than `timeout` (the message shows what the workers do), or can never come
+            because the workers are gone: the process was forked, or the interpreter is ending.
     """
     run = _ThreadRun(pieces, work, limit=workers * prefetch, max_bytes=max_bytes)
-    run.start(workers)
     try:
+        run.start(workers)
         while True:
             began = time.perf_counter()
             result, ready = run.next_result(timeout)
             if result is None:
                 return
             stats.waited(time.perf_counter() - began, ready=ready)
-            stats.finished(result.clock, result.nbytes)
+            stats.finished(result.clock, result.nbytes, delivered=result.error is None)
             if result.error is not None:
                 try:
                     raise result.error
@@ -92,21 +98,33 @@ class _ThreadRun(Generic[P]):
         self._total_bytes = 0
         self._last: int | None = None  # how many pieces there are, once that is known
         self._stopped = False
+        self._failure: BaseException | None = None
         self._threads: list[threading.Thread] = []
+        self._process = os.getpid()
 
     def start(self, workers: int) -> None:
+        _running.add(self)
         # Daemons, so that a function of the user's that never returns can't keep the interpreter from exiting.
         for i in range(workers):
             thread = threading.Thread(target=self._work_on, name=f"headrace-worker-{i}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                add_note(error, f"headrace: in starting worker {i + 1} of {workers}; ask for fewer, Loader(workers=…)")
+                raise
             self._threads.append(thread)
-            thread.start()
 
     # workers ---------------------------------------------------------------------------------------------------------
 
     def _work_on(self) -> None:
-        while (job := self._take()) is not None:
-            number, piece = job
-            self._finish(number, carry_out(piece, self._work))
+        try:
+            while (job := self._take()) is not None:
+                number, piece = job
+                self._finish(number, carry_out(piece, self._work))
+        except BaseException as error:  # no memory for a result, say: the consumer must not wait for it for ever
+            with self._lock:
+                self._failure = error
+                self._news.notify_all()
 
     def _take(self) -> tuple[int, P] | None:
         with self._pulling:
@@ -157,6 +175,10 @@ class _ThreadRun(Generic[P]):
 
     def next_result(self, timeout: float | None) -> tuple[Result[P] | None, int]:
         """The next result in order (None at the end), and how many were ready when it was asked for."""
+        if os.getpid() != self._process:
+            raise StuckError(
+                "this iteration's workers stayed in the process that this one was forked from; iterate the loader anew"
+            )
         began = time.monotonic()
         with self._lock:
             ready = len(self._done)
@@ -165,18 +187,26 @@ class _ThreadRun(Generic[P]):
             pause = _WARN_AFTER if timeout is None else max(0.0, min(_WARN_AFTER, timeout - waited))
             with self._lock:
                 if self._news.wait_for(lambda: self._consumed in self._done or self._is_over(), pause):
-                    if self._consumed not in self._done:
-                        return None, ready
-                    result = self._done.pop(self._consumed)
-                    self._consumed += 1
-                    self._ready_bytes -= result.nbytes
-                    self._room.notify_all()
-                    return result, ready
+                    return self._take_result(), ready
             # Without the lock: a slow log must not hold up the workers.
             self._still_waiting(time.monotonic() - began, timeout)
 
     def _is_over(self) -> bool:
-        return self._stopped or (self._last is not None and self._consumed >= self._last)
+        ended = self._last is not None and self._consumed >= self._last
+        return ended or self._stopped or self._failure is not None
+
+    def _take_result(self) -> Result[P] | None:
+        if self._consumed in self._done:
+            result = self._done.pop(self._consumed)
+            self._consumed += 1
+            self._ready_bytes -= result.nbytes
+            self._room.notify_all()
+            return result
+        if self._last is not None and self._consumed >= self._last:
+            return None
+        if self._failure is not None:
+            raise StuckError("a worker broke down outside the work that it was given") from self._failure
+        raise StuckError("this iteration's workers have ended, as they do when the interpreter exits")
 
     def _still_waiting(self, waited: float, timeout: float | None) -> None:
         message = f"waiting for a batch for {waited:.0f} s; the workers are at:\n{self._stacks()}"
@@ -193,13 +223,21 @@ class _ThreadRun(Generic[P]):
             parts.append(f"{thread.name}:\n{lines}")
         return "".join(parts)
 
-    def close(self) -> None:
-        """Stops the workers. One that is still in its piece after a grace period is left to end by itself."""
+    def stop(self) -> bool:
+        """Tells the workers to end with the pieces that they are in; False if this process has none."""
+        if os.getpid() != self._process:
+            return False  # forked: the workers stayed behind, and so may whoever held the lock
         with self._lock:
             self._stopped = True
             self._done.clear()
             self._room.notify_all()
             self._news.notify_all()
+        return True
+
+    def close(self) -> None:
+        """Stops the workers. One that is still in its piece after a grace period is left to end by itself."""
+        if not self.stop():
+            return
         if threading.current_thread() in self._threads:
             return  # closed by the garbage collector on a worker, which can't wait for itself
         deadline = time.monotonic() + _GRACE
@@ -212,3 +250,15 @@ class _ThreadRun(Generic[P]):
                 _GRACE,
                 self._stacks(),
             )
+
+
+def _close_all() -> None:
+    # A thread that comes back from native code when the interpreter is gone would take the process down with it.
+    runs = list(_running)
+    for run in runs:
+        run.stop()
+    for run in runs:
+        run.close()
+
+
+atexit.register(_close_all)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree
-from headrace.errors import DataError
+from headrace.errors import DataError, add_note
 from headrace.formats.source import Fingerprint, Source
 
 
@@ -72,9 +72,7 @@ class ObjectSource(Source):
             try:
                 read.append(self._items[record])
             except Exception as error:
-                error.add_note(f"headrace: in reading {self.where(record)}")
-                if isinstance(error, StopIteration):  # would end the caller's loop as if the data were over
-                    raise DataError(f"{self.where(record)} raised StopIteration instead of a record") from error
+                add_note(error, f"headrace: in reading {self.where(record)}")
                 raise
         return read
 
@@ -83,7 +81,7 @@ class ObjectSource(Source):
             read: Sequence[Any] = many(records.tolist())
         except Exception as error:
             first, last = self.where(int(records[0])), self.where(int(records[-1]))
-            error.add_note(f"headrace: in __getitems__ for {len(records)} records, the first {first}, the last {last}")
+            add_note(error, f"headrace: in __getitems__ for {len(records)} records, the first {first}, the last {last}")
             raise
         if len(read) != len(records):
             raise DataError(

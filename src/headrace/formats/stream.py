@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -10,24 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.batch.columns import Objects
-from headrace.batch.tree import Tree
-from headrace.errors import DataError
+from headrace.errors import DataError, add_note
 from headrace.formats.source import Fingerprint, Source
-
-
-class StreamEnded(Exception):
-    """Says that a stream has no record where one was asked for. Never seen by users: the loader ends the epoch."""
-
-
-_KEPT = 1 << 16  # records passed over that are kept for workers who come later: more than pieces in flight ever hold
 
 
 class StreamSource(Source):
     """The items of an iterable, numbered as they come.
 
-    A stream is read forward. Workers may ask for pieces out of turn: what was passed over for one of them is kept
-    until its own worker comes. Asking for an earlier record than any kept one starts the stream again and passes over
-    what comes before, which is what restoring a saved position costs.
+    A stream is read forward, by a `StreamCursor` for each that reads it. Asking for an earlier record starts it again
+    and passes over what comes before, which is what restoring a saved position costs.
 
     Args:
         items: An iterable that starts again each time it is iterated (a list, a class with `__iter__`), or a function
@@ -42,66 +34,39 @@ class StreamSource(Source):
                 f"from_iterable needs an iterable or a function that returns one, got {type(items).__name__}"
             )
         self._items = items
-        self._lock = threading.Lock()
-        self._iterator: Iterator[Any] | None = None
-        self._kept: dict[int, Any] = {}
-        self._next = 0
-        self._end: int | None = None
         self._used_up = False
+
+    def start(self) -> Iterator[Any]:
+        """Iterates from the first record on.
+
+        Raises:
+            DataError: If that can't be done again.
+            TypeError: If the function that was given returns something that can't be iterated.
+        """
+        if self._used_up:
+            raise DataError(
+                "the iterator given to from_iterable is used up and can't start again; give an iterable that can be "
+                "iterated anew, or a function that returns one"
+            )
+        items = self._items
+        if callable(items):
+            items = items()
+            if not isinstance(items, Iterable):
+                raise TypeError(f"the function given to from_iterable returned {type(items).__name__}, not an iterable")
+        iterator = iter(items)
+        self._used_up = iterator is self._items
+        return iterator
 
     @property
     def num_records(self) -> None:
         """Not known: a stream ends where it ends."""
         return
 
-    def read(self, records: NDArray[np.int64]) -> Tree:
-        """Reads on to the records asked for; fewer come back if the stream has ended.
-
-        Raises:
-            StreamEnded: If it has ended before the first of them.
-        """
-        found = Objects()
-        with self._lock:
-            for record in records.tolist():
-                if record in self._kept:
-                    found.append(self._kept.pop(record))
-                    continue
-                if self._iterator is None or record < self._next:
-                    self._start()
-                while self._next <= record and self._advance():
-                    pass
-                if record not in self._kept:
-                    break
-                found.append(self._kept.pop(record))
-        if len(records) and not found:
-            raise StreamEnded
-        return found
-
-    def _start(self) -> None:
-        if self._used_up:
-            raise DataError(
-                "the iterator given to from_iterable is used up and can't start again; give an iterable that can be "
-                "iterated anew, or a function that returns one"
-            )
-        iterator = iter(self._items() if callable(self._items) else self._items)
-        self._used_up = iterator is self._items
-        self._iterator, self._kept, self._next = iterator, {}, 0
-
-    def _advance(self) -> bool:
-        assert self._iterator is not None
-        try:
-            item = next(self._iterator)
-        except StopIteration:
-            return False
-        except Exception as error:
-            error.add_note(f"headrace: in reading {self.where(self._next)}")
-            self._iterator = None
-            raise
-        self._kept[self._next] = item
-        if len(self._kept) > _KEPT:
-            del self._kept[next(iter(self._kept))]
-        self._next += 1
-        return True
+    def read(self, records: NDArray[np.int64]) -> Objects:
+        """Starts the stream and reads on to the records asked for; fewer come back if it ends before."""
+        cursor, passes = StreamCursor(self), np.zeros(len(records), np.int64)
+        found = cursor.advance(records, passes, np.ones(len(records), bool))
+        return cursor.take(records[:found], passes[:found])
 
     def column_names(self) -> None:
         """Unknown before a record is read."""
@@ -114,3 +79,77 @@ class StreamSource(Source):
     def where(self, record: int) -> str:
         """The record's number, counted from 0."""
         return f"item {record} of the stream"
+
+
+class StreamCursor:
+    """One reader's place in a stream, and the records that are wanted but not taken yet.
+
+    `advance` is called batch by batch, in the order of the plan; `take` gives the records of a batch, in any order of
+    batches and from any thread. So a stream is iterated strictly forward whatever workers do, and what is kept is what
+    is under way: records that nobody wants are dropped as they are passed.
+    """
+
+    def __init__(self, source: StreamSource) -> None:
+        self._source = source
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._iterator: Iterator[Any] | None = None
+        self._next = 0
+        self._kept: dict[tuple[int, int], Any] = {}  # by pass over the data and record
+
+    def advance(self, records: NDArray[np.int64], passes: NDArray[np.int64], wanted: NDArray[np.bool_]) -> int:
+        """Iterates on to the last of some records.
+
+        Args:
+            records: Record numbers.
+            passes: Which pass over the data each belongs to.
+            wanted: Which of them will be taken.
+
+        Returns:
+            How many of them there are, from the first on: all, unless the stream ends.
+        """
+        if not len(records):
+            return 0
+        if os.getpid() != self._process:
+            self._reset()  # forked: the lock may have been held, and the iterator been running, in another thread
+        keep = dict(zip(records[wanted].tolist(), passes[wanted].tolist(), strict=True))
+        with self._lock:
+            if self._iterator is None or min(keep, default=self._next) < self._next:
+                self._iterator, self._next = self._source.start(), 0
+            last = int(records.max())
+            while self._next <= last:
+                if not self._pass(keep):
+                    return int((records >= self._next).argmax())
+        return len(records)
+
+    def _pass(self, keep: dict[int, int]) -> bool:
+        assert self._iterator is not None
+        try:
+            item = next(self._iterator)
+        except StopIteration:
+            return False
+        except Exception as error:
+            add_note(error, f"headrace: in reading {self._source.where(self._next)}")
+            self._iterator = None
+            raise
+        if self._next in keep:
+            self._kept[keep[self._next], self._next] = item
+        self._next += 1
+        return True
+
+    def take(self, records: NDArray[np.int64], passes: NDArray[np.int64]) -> Objects:
+        """Gives records that `advance` has kept, and keeps them no longer."""
+        keys = zip(passes.tolist(), records.tolist(), strict=True)
+        return Objects(self._kept.pop(key) for key in keys)
+
+    def drop(self, records: NDArray[np.int64], passes: NDArray[np.int64]) -> None:
+        """Keeps records no longer."""
+        for key in zip(passes.tolist(), records.tolist(), strict=True):
+            self._kept.pop(key, None)
+
+    def drop_all(self) -> None:
+        """Keeps nothing any longer; the place stays."""
+        self._kept = {}
