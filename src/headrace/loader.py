@@ -18,7 +18,7 @@ from headrace.batch.tree import Tree
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
 from headrace.engine import Result, Stats, StatsCollector, run_inline, run_threads
-from headrace.errors import PlanError
+from headrace.errors import PlanError, StateError
 from headrace.plan import Rows, Window
 from headrace.state import Position, dump, load
 
@@ -288,8 +288,24 @@ class Loader:
             StateError: If the state is damaged or was saved with other data or another description.
         """
         position = load(state, self._program)
+        self._check_place(position)
         self.close()
         self._position = position
+
+    def _check_place(self, position: Position) -> None:
+        windows = self._program.plan.num_windows(position.epoch)
+        batches = 0
+        if windows is None or position.window < windows:
+            batches = len(self._window(position.epoch, position.window))
+        elif position.window > 0:
+            raise StateError(
+                f"the loader's state is damaged: it is in window {position.window}, the epoch has {windows} windows"
+            )
+        if position.batch > batches:
+            raise StateError(
+                f"the loader's state is damaged: it is after batch {position.batch} of window {position.window}, which "
+                f"has {batches} batches"
+            )
 
     # end and report --------------------------------------------------------------------------------------------------
 

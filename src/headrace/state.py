@@ -10,6 +10,7 @@ from headrace.dataset.program import Program
 from headrace.errors import StateError
 
 VERSION = 1
+_LARGEST = 1 << 46  # 65,536 records a window of that number is 2^62 records, more than plans have
 _LONGEST_STEP = 120
 _LONGEST_PIPELINE = 480  # characters of description that are kept in words; the whole document stays under 1 KB
 
@@ -50,13 +51,21 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
         StateError: If the document is damaged, of another version, or made with other data or another description; the
             message says what differs.
     """
+    if not isinstance(state, Mapping):
+        raise StateError(
+            f"expected a loader's state, the dict that state_dict() gave, got {type(state).__name__} {state!r:.60}; "
+            "read it with json.loads if it was saved as JSON"
+        )
     version = state.get("headrace")
-    if version != VERSION:
+    if type(version) is not int or version != VERSION:
         raise StateError(f"expected a loader's state of version {VERSION}, got version {version!r}")
     expected = dump(Position(), program)
     missing = sorted(set(expected) - set(state))
     if missing:
         raise StateError(f"the loader's state has no {missing[0]!r}: it is cut short or of another kind")
+    for name in ("data", "pipeline"):
+        if not isinstance(state[name], (list, tuple)):
+            raise StateError(f"the loader's state is damaged: {name} is {state[name]!r:.60}, expected a list")
     _compare("source", "data", list(state["data"]), expected["data"])
     _compare("step", "description", list(state["pipeline"]), expected["pipeline"])
     window = state["window"]
@@ -64,9 +73,14 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
         raise StateError(f"the loader's state is damaged: window is {window!r}, expected two numbers")
     numbers = (state["epoch"], window[0], window[1], state["batch"])
     for number in numbers:
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise StateError(f"the loader's state is damaged: {number!r} is no position")
-    return Position(*numbers)
+        if type(number) is not int or not 0 <= number < _LARGEST:
+            raise StateError(f"the loader's state is damaged: {number!r:.60} is no position")
+    position = Position(*numbers)
+    if position.done < position.batch or (position.window == 0 and position.done != position.batch):
+        raise StateError(
+            f"the loader's state is damaged: batch {position.done} of the epoch can't be in window {list(window)}"
+        )
+    return position
 
 
 def _compare(what: str, whole: str, saved: list[Any], present: list[Any]) -> None:
