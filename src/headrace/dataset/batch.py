@@ -130,7 +130,7 @@ class BucketLengths:
         self.reader = reader
         self.by = by
 
-    def __call__(self, rows: Rows) -> NDArray[np.int32]:
+    def __call__(self, rows: Rows) -> NDArray[np.integer]:
         """One length for each row, shape `(rows,)`."""
         if callable(self.by):
             known = known_lengths(self.reader, rows, None, "bucket")
@@ -143,7 +143,7 @@ class BucketLengths:
         else:
             columns = list(known_lengths(self.reader, rows, self.by, "bucket").values())
             lengths = columns[0] if len(columns) == 1 else np.maximum.reduce(columns)
-        return lengths.astype(np.int32)
+        return lengths
 
 
 def width_boundaries(width: int, count: int) -> tuple[int, ...]:
