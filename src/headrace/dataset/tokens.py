@@ -20,7 +20,7 @@ from headrace.dataset.zip import ZipReader
 from headrace.errors import DataError, PlanError
 from headrace.formats.text import TextSource
 from headrace.plan import Rows
-from headrace.vocab import Vocab
+from headrace.vocab import Vocab, whole
 
 T = TypeVar("T")
 PerColumn: TypeAlias = T | Sequence[T | None] | Mapping[str, T | None]
@@ -74,7 +74,7 @@ class Tokens(Node):
 
     def describe(self) -> str:
         """Names vocabularies by their content and the other arguments by value."""
-        vocab = _words(self.vocab, lambda v: v.fingerprint()[:8])
+        vocab = _words(self.vocab, lambda v: v.fingerprint()[:8] if isinstance(v, Vocab) else repr(v))
         return f"tokens(vocab={vocab}, {arguments(max_length=self.max_length, bos=self.bos, eos=self.eos)})"
 
     def build(self, numbering: Numbering) -> Records:
@@ -87,12 +87,21 @@ class Tokens(Node):
         begins = per_column(self.bos, names, "bos")
         ends = per_column(self.eos, names, "eos")
         for name, vocab in vocabs.items():
+            if not isinstance(vocab, Vocab):
+                raise PlanError(f"tokens takes a Vocab for column {name!r}, got {type(vocab).__name__} {vocab!r:.60}")
             limit = max_lengths.get(name)
-            if limit is not None and limit < 0:
-                raise PlanError(f"max_length of column {name!r} is at least 0, got {limit}")
+            if limit is not None:
+                limit = _limit(limit, name)
             begin, end = (_special(vocab, table.get(name), name) for table in (begins, ends))
             reader = encode(reader, name, Encoding(vocab, limit, begin, end))
         return Records(built.plan, reader)
+
+
+def _limit(value: Any, name: str) -> int:
+    try:
+        return whole("max_length", value, 0, (1 << 31) - 1)
+    except ValueError as error:
+        raise PlanError(f"tokens: column {name!r}: {error}") from None
 
 
 def _special(vocab: Vocab, token: str | None, name: str) -> int | None:
@@ -147,7 +156,7 @@ def encode(reader: Reader, name: str, encoding: Encoding) -> Reader:
     Texts that come straight from a file are encoded as they are read, in one native pass; so the step is pushed down
     through zips and choices to the file where that is possible.
     """
-    if isinstance(reader, LeafReader) and isinstance(reader.source, TextSource) and name == "":
+    if type(reader) is LeafReader and isinstance(reader.source, TextSource) and name == "":
         return EncodedTextReader(reader.source, reader.leaf, encoding)
     if isinstance(reader, ChoiceReader):
         return ChoiceReader([encode(part, name, encoding) for part in reader.parts])
