@@ -17,7 +17,7 @@ from headrace.dataset.batch_ops import MapBatches, Pad, Padding, as_columns
 from headrace.dataset.choice import Concat
 from headrace.dataset.length_filter import LengthFilter
 from headrace.dataset.map import Map
-from headrace.dataset.node import BatchNode, Node, Numbering, Records, steps
+from headrace.dataset.node import BatchNode, Node, Numbering, Records, check_depth, steps
 from headrace.dataset.tokens import PerColumn, Tokens
 from headrace.errors import PlanError
 from headrace.vocab import Vocab
@@ -288,6 +288,7 @@ class Dataset:
     # looking at it -------------------------------------------------------------------------------------------------
 
     def _build(self) -> Records:
+        check_depth(self._node)
         return self._node.build(Numbering())
 
     def __len__(self) -> int:
