@@ -238,7 +238,7 @@ class Loader:
             TypeError: If it isn't known (a stream) or endless.
         """
         batches = self._program.plan.num_batches(self._position.epoch)
-        if batches is None:
+        if batches is None or self._program.streams:
             raise TypeError("these batches come from a stream or have no end: their number isn't known")
         if self._split == "records" or self._world_size == 1:
             return batches

@@ -106,6 +106,10 @@ def test_lengths_beyond_32_bits_are_refused(lengths: Any, value: int) -> None:
         hr.from_dataset([1, 2, 3], lengths=lengths)
 
 
+def test_no_records_have_no_lengths() -> None:
+    assert list(hr.Loader(hr.from_dataset([], lengths=[]).bucket(2))) == []
+
+
 def test_a_function_of_lengths_that_gives_too_large_ones_is_refused() -> None:
     data = DATA.bucket(2, by=lambda lengths: lengths[""] + 2**40)
     with pytest.raises(hr.PlanError, match=r"bucket needs lengths in \[0, 2\^31\), got lengths from 109951162777"):

@@ -287,9 +287,9 @@ class Dataset:
 
     # looking at it -------------------------------------------------------------------------------------------------
 
-    def _build(self) -> Records:
+    def _build(self, numbering: Numbering | None = None) -> Records:
         check_depth(self._node)
-        return self._node.build(Numbering())
+        return self._node.build(numbering or Numbering())
 
     def __len__(self) -> int:
         """Records an epoch.
@@ -297,8 +297,9 @@ class Dataset:
         Raises:
             TypeError: If it isn't known (a stream) or endless.
         """
-        length = self._build().plan.length
-        if length is None:
+        numbering = Numbering()
+        length = self._build(numbering).plan.length
+        if length is None or numbering.streams:
             raise TypeError("this dataset is a stream or endless: the number of its records isn't known")
         return length
 

@@ -51,6 +51,8 @@ class ObjectSource(Source):
         self._lengths = None if lengths is None else self._check_lengths(np.asarray(lengths))
 
     def _check_lengths(self, lengths: NDArray[Any]) -> NDArray[Any]:
+        if not lengths.size:
+            lengths = lengths.astype(np.int64)  # NumPy takes an empty list for floats
         if lengths.shape != (self._num_records,) or lengths.dtype.kind not in "iu":
             raise DataError(
                 f"lengths holds one integer for each of {self._num_records:,} records, "
