@@ -25,6 +25,10 @@ namespace {
 FileIdentity identify(int descriptor, const std::string& name) {
   struct stat status{};
   if (::fstat(descriptor, &status) != 0) throw_errno(name);
+  if (!S_ISREG(status.st_mode)) {
+    errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+    throw_errno(name);
+  }
 #ifdef __APPLE__
   const auto& time = status.st_mtimespec;
 #else
@@ -42,7 +46,8 @@ std::string describe(const FileIdentity& id) {
 }  // namespace
 
 std::shared_ptr<FileBytes> FileBytes::open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: opening a pipe would wait for somebody to write to it.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) throw_errno(path);
   std::shared_ptr<FileBytes> file;
   try {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import threading
 import time
@@ -12,6 +13,9 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("fast", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("slow", max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+if importlib.util.find_spec("torch") is None:
+    collect_ignore = ["nmt"]  # the core is tested wherever Python and NumPy are
+
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 

@@ -153,20 +153,25 @@ def test_a_state_of_other_data_is_refused_with_what_differs() -> None:
         ({"window": [0]}, "damaged: window is"),
         ({"epoch": -1}, "damaged: -1 is no position"),
         ({"batch": "x"}, "damaged: 'x' is no position"),
-        ({"epoch": 1 << 70}, "damaged: 1180591620717411303424 is no position"),
-        ({"window": [99, 0]}, "damaged: epoch 0 has no batch 0 of window 99"),
-        ({"window": [0, 99]}, "damaged: epoch 0 has no batch 99 of window 0"),
-        ({"window": [0, 3]}, r"damaged: epoch 0 has no batch 3 of window 0 \(0 batches done\)"),
-        ({"data": None}, "damaged: its data is None, expected a list"),
-        ({"pipeline": 7}, "damaged: its description is 7, expected a list"),
+        ({"batch": True}, "damaged: True is no position"),
+        ({"epoch": 2**63}, "damaged: 9223372036854775808 is no position"),
+        ({"headrace": True}, "expected a loader's state of version 1, got version True"),
+        ({"data": None}, "damaged: data is None, expected a list"),
+        ({"pipeline": 5}, "damaged: pipeline is 5, expected a list"),
+        ({"window": [0, 1]}, r"damaged: batch 0 of the epoch can't be in window \[0, 1\]"),
+        ({"batch": 7}, r"damaged: batch 7 of the epoch can't be in window \[0, 0\]"),
+        ({"window": [0, 6], "batch": 6}, "damaged: it is after batch 6 of window 0, which has 5 batches"),
+        ({"window": [1, 0], "batch": 5}, "damaged: it is in window 1, the epoch has 1 windows"),
     ],
 )
 def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> None:
     loader = hr.Loader(numbers(10).batch(2))
     with pytest.raises(hr.StateError, match=message):
         loader.load_state_dict({**loader.state_dict(), **change})
-    with pytest.raises(hr.StateError, match=r"a mapping as state_dict.* gives it, got list"):
-        loader.load_state_dict([])  # type: ignore[arg-type]
+    kinds: list[Any] = [None, [], 5, json.dumps(loader.state_dict())]
+    for kind in kinds:
+        with pytest.raises(hr.StateError, match=r"expected a loader's state, the dict that state_dict\(\) gave, got"):
+            loader.load_state_dict(kind)
     state = loader.state_dict()
     del state["pipeline"]
     with pytest.raises(hr.StateError, match="has no 'pipeline': it is cut short"):

@@ -144,6 +144,13 @@ def test_a_stream_restores_with_other_ranks() -> None:
     assert first + [b for step in itertools.zip_longest(*parts) for b in step if b is not None] == whole
 
 
+def test_take_promises_no_number_of_records() -> None:
+    for sized in (stream(3).take(5), hr.Loader(stream(3).take(5).batch(2))):
+        with pytest.raises(TypeError, match="isn't known"):
+            len(sized)
+    assert list(stream(3).take(5)) == [0, 1, 2]
+
+
 def test_a_stream_can_be_pickled() -> None:
     data = pickle.loads(pickle.dumps(hr.from_iterable(range(5)).batch(2)))
     assert [batch.tolist() for batch in hr.Loader(data)] == [[0, 1], [2, 3], [4]]

@@ -18,7 +18,7 @@ from headrace.batch.tree import Tree
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
 from headrace.engine import Result, Stats, StatsCollector, run_inline, run_threads
-from headrace.errors import PlanError
+from headrace.errors import PlanError, StateError
 from headrace.plan import Rows, Window
 from headrace.state import Position, dump, load
 
@@ -266,7 +266,7 @@ class Loader:
             TypeError: If it isn't known (a stream) or endless.
         """
         batches = self._program.plan.num_batches(self._position.epoch)
-        if batches is None:
+        if batches is None or self._program.streams:
             raise TypeError("these batches come from a stream or have no end: their number isn't known")
         if self._split == "records" or self._world_size == 1:
             return batches
@@ -316,8 +316,24 @@ class Loader:
             StateError: If the state is damaged or was saved with other data or another description.
         """
         position = load(state, self._program)
+        self._check_place(position)
         self.close()
         self._position = position
+
+    def _check_place(self, position: Position) -> None:
+        windows = self._program.plan.num_windows(position.epoch)
+        batches = 0
+        if windows is None or position.window < windows:
+            batches = len(self._window(position.epoch, position.window))
+        elif position.window > 0:
+            raise StateError(
+                f"the loader's state is damaged: it is in window {position.window}, the epoch has {windows} windows"
+            )
+        if position.batch > batches:
+            raise StateError(
+                f"the loader's state is damaged: it is after batch {position.batch} of window {position.window}, which "
+                f"has {batches} batches"
+            )
 
     # end and report --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from headrace.dataset.program import Program
 from headrace.errors import StateError
 
 VERSION = 1
+_LARGEST = 1 << 46  # 65,536 records a window of that number is 2^62 records, more than plans have
 _LONGEST_STEP = 120
 _LONGEST_PIPELINE = 480  # characters of description that are kept in words; the whole document stays under 1 KB
 
@@ -51,44 +52,38 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
             message says what differs.
     """
     if not isinstance(state, Mapping):
-        raise StateError(f"expected a loader's state, a mapping as state_dict() gives it, got {type(state).__name__}")
+        raise StateError(
+            f"expected a loader's state, the dict that state_dict() gave, got {type(state).__name__} {state!r:.60}; "
+            "read it with json.loads if it was saved as JSON"
+        )
     version = state.get("headrace")
-    if version != VERSION:
+    if type(version) is not int or version != VERSION:
         raise StateError(f"expected a loader's state of version {VERSION}, got version {version!r}")
     expected = dump(Position(), program)
     missing = sorted(set(expected) - set(state))
     if missing:
         raise StateError(f"the loader's state has no {missing[0]!r}: it is cut short or of another kind")
-    _compare("source", "data", state["data"], expected["data"])
-    _compare("step", "description", state["pipeline"], expected["pipeline"])
+    for name in ("data", "pipeline"):
+        if not isinstance(state[name], (list, tuple)):
+            raise StateError(f"the loader's state is damaged: {name} is {state[name]!r:.60}, expected a list")
+    _compare("source", "data", list(state["data"]), expected["data"])
+    _compare("step", "description", list(state["pipeline"]), expected["pipeline"])
     window = state["window"]
     if not isinstance(window, (list, tuple)) or len(window) != 2:
         raise StateError(f"the loader's state is damaged: window is {window!r:.80}, expected two numbers")
     numbers = (state["epoch"], window[0], window[1], state["batch"])
     for number in numbers:
-        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 62:
-            raise StateError(f"the loader's state is damaged: {number!r:.80} is no position")
+        if type(number) is not int or not 0 <= number < _LARGEST:
+            raise StateError(f"the loader's state is damaged: {number!r:.60} is no position")
     position = Position(*numbers)
-    _check_inside(position, program)
+    if position.done < position.batch or (position.window == 0 and position.done != position.batch):
+        raise StateError(
+            f"the loader's state is damaged: batch {position.done} of the epoch can't be in window {list(window)}"
+        )
     return position
 
 
-def _check_inside(position: Position, program: Program) -> None:
-    """Refuses positions that the plan doesn't have; what would cost planning more than one window isn't looked at."""
-    windows = program.plan.num_windows(position.epoch)
-    inside = windows is None or position.window < windows or (position.window, position.batch) == (0, 0)
-    if inside and (position.window, position.batch) != (0, 0):
-        inside = position.batch <= len(program.plan.window(position.epoch, position.window))
-    if not inside or position.done < position.batch:
-        raise StateError(
-            f"the loader's state is damaged: epoch {position.epoch} has no batch {position.batch} of window "
-            f"{position.window} ({position.done} batches done)"
-        )
-
-
-def _compare(what: str, whole: str, saved: Any, present: list[Any]) -> None:
-    if not isinstance(saved, (list, tuple)):
-        raise StateError(f"the loader's state is damaged: its {whole} is {saved!r:.80}, expected a list")
+def _compare(what: str, whole: str, saved: list[Any], present: list[Any]) -> None:
     for i, (before, now) in enumerate(zip(saved, present, strict=False)):
         if before != now:
             raise StateError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
@@ -14,7 +15,9 @@ from headrace import _native
 from headrace.batch.columns import Ragged, Strings
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
-from headrace.formats.files import AnyPath, Paths, find_files, open_bytes
+from headrace.formats.files import AnyPath, Paths, check_separators, find_files, open_bytes
+
+_MOST = (1 << 31) - 1  # ids and lengths are 32 bits wide
 
 
 class Vocab:
@@ -52,6 +55,8 @@ class Vocab:
         special: Sequence[str] = (),
         missing: Literal["error", "prepend"] = "error",
     ) -> None:
+        if isinstance(tokens, (str, bytes)):
+            raise TypeError(f"Vocab takes a list of words, got a single one; use Vocab([{tokens[:20]!r}])")
         words = Strings.from_rows(list(tokens))
         self._set(_native.Vocabulary.from_words(words.data, words.offsets, "the vocabulary"), unk)
         self._require(unk, special, missing, "the vocabulary")
@@ -154,7 +159,7 @@ class Vocab:
             >>> hr.Vocab(["<unk>", "mill"]).tokens([1, 0, 7, -1])
             ['mill', '<unk>', '<unk>', '<unk>']
         """
-        flat = np.ascontiguousarray(ids, np.int64).reshape(-1)
+        flat = _as_ids(ids).reshape(-1)
         return self._decode(flat, np.arange(len(flat) + 1), None)
 
     def encode(
@@ -180,6 +185,10 @@ class Vocab:
         """
         if isinstance(texts, (str, bytes)):
             raise TypeError(f"encode takes a list of texts, got a single one; use encode([{texts[:20]!r}])")
+        check_separators(separators)
+        max_length = None if max_length is None else whole("max_length", max_length, 0, _MOST)
+        bos = None if bos is None else whole("bos", bos, -_MOST - 1, _MOST)
+        eos = None if eos is None else whole("eos", eos, -_MOST - 1, _MOST)
         rows = texts if isinstance(texts, Strings) else Strings.from_rows(texts)
         data, offsets = np.ascontiguousarray(rows.data), np.ascontiguousarray(rows.offsets)
         return Ragged(*self._native.encode(data, offsets, self._unk_id, max_length, bos, eos, separators))
@@ -206,7 +215,7 @@ class Vocab:
             if eos not in self:
                 raise DataError(f"the vocabulary has no {eos!r}; pass the word that ends texts in it, or None")
             eos = self[eos]
-        return self._decode(np.ascontiguousarray(flat, np.int64), np.ascontiguousarray(offsets, np.int64), eos)
+        return self._decode(_as_ids(flat), np.ascontiguousarray(offsets, np.int64), eos)
 
     def _decode(self, ids: NDArray[np.int64], offsets: NDArray[np.int64], eos: int | None) -> list[str]:
         return Strings(*self._native.decode(ids, offsets, self._unk_id, eos)).tolist()
@@ -272,10 +281,11 @@ def build_vocab(
         ...     list(hr.build_vocab(path, max_size=5))
         ['<unk>', '<s>', '</s>', 'the', 'and']
     """
-    if min_count < 1:
-        raise ValueError(f"min_count is at least 1, got {min_count}")
-    if threads < 0:
-        raise ValueError(f"threads is at least 0, got {threads}")
+    min_count, threads = whole("min_count", min_count, 1), whole("threads", threads, 0, 1 << 16)
+    max_size = None if max_size is None else whole("max_size", max_size, 0)
+    check_separators(separators)
+    if isinstance(specials, (str, bytes)):
+        raise TypeError(f"specials is a list of words, got a single one; use [{specials[:20]!r}]")
     if max_size is not None and max_size < len(specials):
         raise ValueError(f"max_size {max_size} leaves no room for the {len(specials)} special words")
     counter = _native.TokenCounter()
@@ -291,6 +301,30 @@ def build_vocab(
         if (word := joined[begin:end]) not in first:
             words.append(word)
     return Vocab(words, unk=unk)
+
+
+def whole(name: str, value: Any, least: int, most: int = (1 << 63) - 1) -> int:
+    """An argument as an int.
+
+    Raises:
+        ValueError: If it is no integer or out of range.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} is an integer, got {value!r:.60}") from None
+    if number < least:
+        raise ValueError(f"{name} is at least {least}, got {number}")
+    if number > most:
+        raise ValueError(f"{name} is at most {most}, got {number}")
+    return number
+
+
+def _as_ids(ids: ArrayLike) -> NDArray[np.int64]:
+    array = np.asarray(ids)
+    if array.dtype.kind not in "iu" and array.size:
+        raise ValueError(f"ids are integers, got an array of {array.dtype}")
+    return np.ascontiguousarray(array, np.int64)
 
 
 def _encoded(token: str | bytes) -> bytes:

@@ -27,7 +27,7 @@ def test_collate_names_records_column_and_remedy_when_shapes_differ() -> None:
 def test_collate_refuses_records_of_another_structure() -> None:
     with pytest.raises(
         hr.DataError,
-        match=r"the record of record 1: expected a dict with keys \['x'\] as in record 0, got int 5",
+        match=r"^record 1: expected a dict with keys \['x'\] as in record 0, got int 5",
     ):
         hr.collate([{"x": 1}, 5])
     with pytest.raises(hr.DataError, match=r"got a dict with keys \['y'\]; give all records the same keys"):

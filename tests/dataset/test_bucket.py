@@ -48,9 +48,7 @@ def test_bucket_needs_lengths() -> None:
 
 
 def test_bucket_refuses_lengths_beyond_31_bits() -> None:
-    data = hr.from_dataset(["a", "b"], lengths=[1, (1 << 32) + 1])
-    expected = r"bucket needs lengths in \[0, 2\^31\), got lengths from 1 to 4294967297"
+    data = hr.from_dataset(["a", "b"], lengths=[1, 1 << 30])
+    expected = r"bucket needs lengths in \[0, 2\^31\), got lengths from 4 to 4294967296"
     with pytest.raises(hr.PlanError, match=expected):
-        list(hr.Loader(data.bucket(batch_size=2, boundaries=[4])))
-    with pytest.raises(hr.PlanError, match=expected):
-        list(hr.Loader(data.bucket(batch_size=2, boundaries=[4], by=lambda known: known[""])))
+        list(hr.Loader(data.bucket(batch_size=2, boundaries=[4], by=lambda known: known[""] * 4)))

@@ -37,8 +37,8 @@ def test_datasets_can_be_looked_at() -> None:
         (lambda d: d.bucket(2, window=0), "window is at least 1, got 0"),
         (lambda d: d.take(-1), "count is at least 0, got -1"),
         (lambda d: d.shard(2, 2), "index is within 0 … count−1"),
-        (lambda d: d.shuffle(window=0), "window is at least 1 record, got 0"),
-        (lambda d: d.repeat(0), "count is at least 1, or None"),
+        (lambda d: d.shuffle(window=0), "shuffle: window is at least 1, got 0"),
+        (lambda d: d.repeat(0), "repeat: count is at least 1, got 0"),
         (lambda d: d.batch(2).pad(side="up"), "side is 'left' or 'right', got 'up'"),
     ],
 )

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import threading
@@ -380,3 +381,18 @@ def test_opening_by_a_sidecar_reads_no_line(tmp_path: pathlib.Path) -> None:
     source = TextSource(path)
     assert source.num_records == 2
     assert source.read(np.array([0])).tolist() == ["x" * 63]
+
+
+def test_a_pipe_in_the_place_of_a_sidecar_is_not_waited_for(path: pathlib.Path) -> None:
+    os.mkfifo(beside(path))
+    check(TextSource(path))
+    assert beside(path).is_file()
+
+
+def test_a_header_of_endless_brackets_is_no_error(path: pathlib.Path) -> None:
+    TextSource(path)
+    header = np.full(200_000, ord("["), np.uint8)
+    beside(path).write_bytes(
+        struct.pack("<8sIIQ", sidecar.MAGIC, sidecar.VERSION, len(header), _native.hash64(header)) + header.tobytes()
+    )
+    check(TextSource(path))

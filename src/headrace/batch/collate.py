@@ -47,7 +47,12 @@ def collate(
         >>> batch["x"].tolist(), batch["ids"].tolist()
         ([[1, 2], [3, 4]], [[5], [6, 7]])
     """
+    if not len(records):
+        raise DataError("collate needs at least one record: the columns of none aren't known")
     return _Collate(frozenset(ragged), where or (lambda i: f"record {i}")).tree(records, name)
+
+
+_ARRAY_LIKE = (np.ndarray, np.generic, bool, int, float, complex, list, Ragged)
 
 
 class _Collate:
@@ -73,33 +78,47 @@ class _Collate:
             for i, value in enumerate(values):
                 if not isinstance(value, (str, bytes)):
                     self.differ(name, i, "a text", _describe(value), "return a text for every record")
-            return Strings.from_rows(values)
+            try:
+                return Strings.from_rows(values)
+            except ValueError as error:
+                raise DataError(f"{_column(name)}the records from {self.where(0)} on: {error}") from None
         if _is_torch(first):
             values = [value.detach().cpu().numpy() if _is_torch(value) else value for value in values]
             first = values[0]
-        if not isinstance(first, (np.ndarray, np.generic, bool, int, float, complex, list, Ragged)):
+        if not isinstance(first, _ARRAY_LIKE):
+            for i, value in enumerate(values):
+                if isinstance(value, (*_ARRAY_LIKE, str, bytes, tuple, dict)) or _is_torch(value):
+                    remedy = "return records of one kind"
+                    self.differ(name, i, f"a Python object ({type(first).__name__})", _describe(value), remedy)
             return Objects(values)
         arrays = self.of_one_type(values, [self.array(value, name, i) for i, value in enumerate(values)], name)
         if name in self.ragged:
             try:
                 return Ragged.from_rows(arrays)
             except ValueError as error:
-                raise DataError(f"column {name!r} of {self.where(0)} and those after it: {error}") from None
-        shape = arrays[0].shape
+                raise DataError(f"{_column(name)}the records from {self.where(0)} on: {error}") from None
+        shape, kind = arrays[0].shape, arrays[0].dtype.kind
         for i, array in enumerate(arrays):
+            if (array.dtype.kind in "US") != (kind in "US"):  # NumPy would write the numbers out as texts
+                self.differ(name, i, f"{arrays[0].dtype}", _describe(values[i]), "return records of one kind")
             if array.shape != shape:
                 remedy = f"make the shapes equal, or name the column: batch(..., ragged=[{name!r}])"
                 self.differ(name, i, f"shape {shape}", f"shape {array.shape}", remedy)
-        return np.stack(arrays)
+        try:
+            return np.stack(arrays)
+        except TypeError as error:  # dates with numbers, say
+            raise DataError(f"{_column(name)}the records from {self.where(0)} on don't fit together: {error}") from None
 
     def array(self, value: Any, name: str, i: int) -> np.ndarray[Any, Any]:
         try:
             array = np.asarray(value)
         except ValueError as error:  # lists of unequal lists
-            raise DataError(f"column {name!r} of {self.where(i)} is no array: {error}") from None
+            raise DataError(f"{_column(name)}{self.where(i)} is no array: {error}") from None
+        if isinstance(value, np.ma.MaskedArray):
+            raise DataError(f"{_column(name)}{self.where(i)} is a masked array, and batches have no masks; fill it")
         if array.dtype.hasobject:
             raise DataError(
-                f"column {name!r} of {self.where(i)}: expected numbers, got {_describe(value)}; convert it in a map"
+                f"{_column(name)}{self.where(i)}: expected numbers, got {_describe(value)}; convert it in a map"
             )
         # NumPy makes texts of the numbers in a list that also holds a text.
         if isinstance(value, list) and array.dtype.kind in "US" and not all(map(_is_text, _items(value))):
@@ -141,10 +160,13 @@ class _Collate:
         return [array if array.dtype == dtype else array.astype(dtype) for array in arrays]
 
     def differ(self, name: str, i: int, expected: str, got: str, remedy: str, first: int = 0) -> None:
-        column = f"column {name!r}" if name else "the record"
         raise DataError(
-            f"{column} of {self.where(i)}: expected {expected} as in {self.where(first)}, got {got}; {remedy}"
+            f"{_column(name)}{self.where(i)}: expected {expected} as in {self.where(first)}, got {got}; {remedy}"
         )
+
+
+def _column(name: str) -> str:
+    return f"column {name!r} of " if name else ""
 
 
 _KINDS = {"b": "booleans", "i": "whole numbers", "u": "whole numbers", "f": "floats", "c": "complex numbers"}

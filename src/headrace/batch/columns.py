@@ -13,12 +13,24 @@ from headrace import _native
 
 
 def _check_offsets(offsets: NDArray[np.int64], total: int, what: str) -> None:
-    if offsets.ndim != 1 or offsets.dtype != np.int64 or len(offsets) == 0:
-        raise ValueError(f"{what} needs int64 offsets of shape (rows + 1,), got {offsets.dtype} {offsets.shape}")
-    if offsets[0] != 0 or offsets[-1] != total or (np.diff(offsets) < 0).any():
+    if not isinstance(offsets, np.ndarray) or offsets.ndim != 1 or offsets.dtype != np.int64 or len(offsets) == 0:
+        found = f"{offsets.dtype} {offsets.shape}" if isinstance(offsets, np.ndarray) else type(offsets).__name__
+        raise ValueError(f"{what} needs int64 offsets of shape (rows + 1,), got {found}")
+    if offsets[0] != 0 or offsets[-1] != total or (offsets[1:] < offsets[:-1]).any():
         raise ValueError(
             f"{what} needs offsets that start at 0, never fall and end at {total}, got {offsets[0]} … {offsets[-1]}"
         )
+
+
+def _text_bytes(row: int, text: Any) -> bytes:
+    if isinstance(text, str):
+        try:
+            return text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise ValueError(f"row {row} is no text that UTF-8 can hold: {text!r:.60} ({error.reason})") from None
+    if not isinstance(text, bytes):
+        raise ValueError(f"Strings needs rows of str or bytes, got {type(text).__name__} {text!r:.60} as row {row}")
+    return text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +60,9 @@ class Ragged:
         Raises:
             ValueError: If the offsets don't fit the values.
         """
+        if not isinstance(values, np.ndarray) or values.ndim == 0 or values.dtype.hasobject:
+            found = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+            raise ValueError(f"Ragged needs an array of numbers as values, got {found}; use Ragged.from_rows for lists")
         _check_offsets(offsets, len(values), "Ragged")
         return cls(values, offsets)
 
@@ -63,9 +78,10 @@ class Ragged:
             ValueError: If two rows differ in more than their first dimension.
         """
         arrays = [np.asarray(row, dtype=dtype) for row in rows]
-        full = [a for a in arrays if a.size]
-        if any(a.ndim == 0 for a in arrays):
-            raise ValueError("Ragged needs rows with at least one dimension, got a single number")
+        for row, array in enumerate(arrays):
+            if array.ndim == 0:
+                raise ValueError(f"Ragged needs rows with at least one dimension, got {rows[row]!r:.60} as row {row}")
+        full = [a for a in arrays if len(a)]
         for array in full:
             if array.shape[1:] != full[0].shape[1:]:
                 raise ValueError(
@@ -126,9 +142,21 @@ class Strings:
     offsets: NDArray[np.int64]
 
     @classmethod
+    def checked(cls, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Strings:
+        """Makes a column from arrays that came from outside, after checking them.
+
+        Raises:
+            ValueError: If they aren't bytes, or the offsets don't fit them.
+        """
+        if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 1:
+            raise ValueError(f"Strings needs uint8 data of one dimension, got {getattr(data, 'dtype', type(data))}")
+        _check_offsets(offsets, len(data), "Strings")
+        return cls(data, offsets)
+
+    @classmethod
     def from_rows(cls, rows: Sequence[str | bytes]) -> Strings:
         """Joins texts; `str` is encoded as UTF-8."""
-        parts = [r.encode("utf-8", "surrogateescape") if isinstance(r, str) else r for r in rows]
+        parts = [_text_bytes(row, text) for row, text in enumerate(rows)]
         offsets = np.zeros(len(parts) + 1, np.int64)
         np.cumsum([len(p) for p in parts], out=offsets[1:])
         return cls(np.frombuffer(b"".join(parts), np.uint8), offsets)

@@ -41,7 +41,7 @@ def to_torch(tree: Tree) -> Tree:
     def convert(_: str, leaf: Any) -> Any:
         if isinstance(leaf, Ragged):
             return torch.nested.nested_tensor_from_jagged(_tensor(torch, leaf.values), _tensor(torch, leaf.offsets))
-        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc":
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc" and leaf.dtype.char not in "gG":
             return _tensor(torch, leaf)
         return leaf
 

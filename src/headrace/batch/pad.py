@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from typing import Any, Literal
 
@@ -45,8 +46,10 @@ def pad(
     """
     if side not in ("left", "right"):
         raise ValueError(f"side is 'left' or 'right', got {side!r}")
-    if multiple_of < 1:
-        raise ValueError(f"multiple_of is at least 1, got {multiple_of}")
+    if not isinstance(column, Ragged):
+        raise ValueError(f"pad takes a Ragged column, got {type(column).__name__}; make one by Ragged.from_rows")
+    multiple_of = _whole("multiple_of", multiple_of, 1)
+    width = None if width is None else _whole("width", width, 0)
     lengths = column.lengths
     longest = int(lengths.max()) if len(lengths) else 0
     if width is None:
@@ -61,9 +64,21 @@ def pad(
     return padded
 
 
+def _whole(name: str, value: Any, least: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} is an integer, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name} is at least {least}, got {number}")
+    return number
+
+
 def _fill(value: float, dtype: np.dtype[Any]) -> NDArray[Any]:
     """The value as one of `dtype`; a cast that makes another number of it would be found by nobody."""
     given = np.array(value)
+    if given.ndim:
+        raise ValueError(f"pad: the value is one number, got {value!r:.60}")
     if dtype.kind not in "biufc":
         return given.astype(dtype)
     if given.dtype.kind in "biufc":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
@@ -17,7 +17,7 @@ from headrace.dataset.batch_ops import MapBatches, Pad, Padding, as_columns
 from headrace.dataset.choice import Concat
 from headrace.dataset.length_filter import LengthFilter
 from headrace.dataset.map import Map
-from headrace.dataset.node import BatchNode, Node, Numbering, Records, steps
+from headrace.dataset.node import BatchNode, Node, Numbering, Records, check_depth, steps
 from headrace.dataset.tokens import PerColumn, Tokens
 from headrace.errors import PlanError
 from headrace.vocab import Vocab
@@ -66,9 +66,10 @@ class Dataset:
             >>> list(hr.from_dataset(range(6)).shuffle(seed=1))
             [3, 2, 4, 0, 5, 1]
         """
-        if window is not None and window < 1:
-            raise PlanError(f"shuffle: window is at least 1 record, got {window}")
-        return Dataset(order.shuffle(self._node, seed, window))
+        seed = _whole("shuffle", "seed", seed, None)
+        return Dataset(
+            order.shuffle(self._node, seed, None if window is None else _whole("shuffle", "window", window, 1))
+        )
 
     def repeat(self, count: int | None = None) -> Dataset:
         """Makes one epoch of several passes; a shuffle before it has another order in each pass.
@@ -79,9 +80,7 @@ class Dataset:
         Raises:
             PlanError: If `count` is below 1.
         """
-        if count is not None and count < 1:
-            raise PlanError(f"repeat: count is at least 1, or None for no end, got {count}")
-        return Dataset(order.repeat(self._node, count))
+        return Dataset(order.repeat(self._node, None if count is None else _whole("repeat", "count", count, 1)))
 
     def take(self, count: int) -> Dataset:
         """The first `count` records; all, if there are fewer.
@@ -89,8 +88,7 @@ class Dataset:
         Raises:
             PlanError: If `count` is negative.
         """
-        if count < 0:
-            raise PlanError(f"take: count is at least 0, got {count}")
+        count = _whole("take", "count", count, 0)
         return Dataset(order.slice_(self._node, f"take({count})", 0, count))
 
     def skip(self, count: int) -> Dataset:
@@ -99,8 +97,7 @@ class Dataset:
         Raises:
             PlanError: If `count` is negative.
         """
-        if count < 0:
-            raise PlanError(f"skip: count is at least 0, got {count}")
+        count = _whole("skip", "count", count, 0)
         return Dataset(order.slice_(self._node, f"skip({count})", count, None))
 
     def slice(self, start: int, stop: int | None = None, step: int = 1) -> Dataset:
@@ -109,8 +106,8 @@ class Dataset:
         Raises:
             PlanError: If `start` or `stop` is negative or `step` below 1.
         """
-        if start < 0 or (stop is not None and stop < 0) or step < 1:
-            raise PlanError(f"slice: start and stop are at least 0 and step at least 1, got {start}, {stop}, {step}")
+        start, step = _whole("slice", "start", start, 0), _whole("slice", "step", step, 1)
+        stop = None if stop is None else _whole("slice", "stop", stop, 0)
         return Dataset(order.slice_(self._node, f"slice({start}, {stop}, {step})", start, stop, step))
 
     def shard(self, count: int, index: int) -> Dataset:
@@ -122,13 +119,14 @@ class Dataset:
         Raises:
             PlanError: If `index` isn't within 0 … count−1.
         """
-        if count < 1 or not 0 <= index < count:
+        count, index = _whole("shard", "count", count, 1), _whole("shard", "index", index, 0)
+        if index >= count:
             raise PlanError(f"shard: index is within 0 … count−1, got index {index} of count {count}")
         return Dataset(order.slice_(self._node, f"shard({count}, {index})", index, None, count))
 
     def concat(self, *others: Dataset) -> Dataset:
         """These records, then those of the others."""
-        return Dataset(Concat((self._node, *(other._node for other in others))))
+        return Dataset(Concat((self._node, *dataset_nodes("concat", others))))
 
     def filter_length(
         self, min: int = 1, max: int | None = None, *, columns: str | Sequence[str] | None = None
@@ -143,6 +141,8 @@ class Dataset:
         Raises:
             PlanError: When compiled, if lengths aren't known or the order was changed before.
         """
+        min = _whole("filter_length", "min", min, 0)
+        max = None if max is None else _whole("filter_length", "max", max, 0)
         return Dataset(LengthFilter(self._node, min, max, as_columns(columns)))
 
     # records -------------------------------------------------------------------------------------------------------
@@ -164,7 +164,8 @@ class Dataset:
             >>> list(noisy) == list(noisy)
             True
         """
-        return Dataset(Map(self._node, fn, seed if rng else None))
+        _check_function("map", fn)
+        return Dataset(Map(self._node, fn, _whole("map", "seed", seed, None) if rng else None))
 
     def tokens(
         self,
@@ -217,8 +218,7 @@ class Dataset:
             >>> [batch.tolist() for batch in hr.Loader(hr.from_dataset(range(5)).batch(2))]
             [[0, 1], [2, 3], [4]]
         """
-        _check_size("batch", "size", size)
-        return Batches(Batch(self._node, size, drop_remainder, as_columns(ragged) or ()))
+        return Batches(Batch(self._node, _whole("batch", "size", size, 1), drop_remainder, as_columns(ragged) or ()))
 
     def bucket(
         self,
@@ -266,27 +266,32 @@ class Dataset:
         """
         if (batch_size is None) == (max_tokens is None):
             raise PlanError(f"bucket needs batch_size or max_tokens, one of them; got {batch_size} and {max_tokens}")
-        _check_size("bucket", "batch_size", batch_size)
-        _check_size("bucket", "max_tokens", max_tokens)
-        _check_size("bucket", "width", width)
-        _check_size("bucket", "num_buckets", num_buckets)
+        batch_size = _size("bucket", "batch_size", batch_size)
+        max_tokens = _size("bucket", "max_tokens", max_tokens)
+        width = _size("bucket", "width", width)
+        num_buckets = _whole("bucket", "num_buckets", num_buckets, 1)
         if width is not None and boundaries is not None:
             raise PlanError("bucket takes width or boundaries, not both")
         if width is not None:
             boundaries = width_boundaries(width, num_buckets)
-        edges = growing_boundaries() if boundaries is None else tuple(boundaries)
-        if list(edges) != sorted(set(edges)) or (edges and edges[0] < 0):
+        edges = growing_boundaries()
+        if boundaries is not None:
+            if isinstance(boundaries, str) or not isinstance(boundaries, Iterable):
+                raise PlanError(f"bucket: boundaries are a list of whole numbers, got {boundaries!r:.80}")
+            edges = tuple(_whole("bucket", "boundaries", edge, 0) for edge in boundaries)
+        if list(edges) != sorted(set(edges)):
             raise PlanError(f"bucket: boundaries ascend from 0 on, got {list(edges)}")
         if window == "auto":
             window = 131_072 if batch_size is None else 1000 * batch_size
-        _check_size("bucket", "window", window)
+        window = _size("bucket", "window", window)
         key = by if callable(by) else as_columns(by)
         return Batches(Bucket(self._node, batch_size, max_tokens, edges, key, window, drop_remainder))
 
     # looking at it -------------------------------------------------------------------------------------------------
 
-    def _build(self) -> Records:
-        return self._node.build(Numbering())
+    def _build(self, numbering: Numbering | None = None) -> Records:
+        check_depth(self._node)
+        return self._node.build(numbering or Numbering())
 
     def __len__(self) -> int:
         """Records an epoch.
@@ -294,8 +299,9 @@ class Dataset:
         Raises:
             TypeError: If it isn't known (a stream) or endless.
         """
-        length = self._build().plan.length
-        if length is None:
+        numbering = Numbering()
+        length = self._build(numbering).plan.length
+        if length is None or numbering.streams:
             raise TypeError("this dataset is a stream or endless: the number of its records isn't known")
         return length
 
@@ -362,15 +368,48 @@ class Batches:
         """
         if side not in ("left", "right"):
             raise PlanError(f"pad: side is 'left' or 'right', got {side!r}")
-        _check_size("pad", "multiple_of", multiple_of)
-        _check_size("pad", "width", width)
+        multiple_of, width = _whole("pad", "multiple_of", multiple_of, 1), _size("pad", "width", width)
         return Batches(Pad(self._node, Padding(value, as_columns(columns), side, multiple_of, width, lengths)))
 
     def map(self, fn: Callable[[Any], Any]) -> Batches:
         """Replaces each batch by what a function makes of it."""
+        _check_function("map", fn)
         return Batches(MapBatches(self._node, fn))
 
 
-def _check_size(operation: str, name: str, value: int | None) -> None:
-    if value is not None and value < 1:
-        raise PlanError(f"{operation}: {name} is at least 1, got {value}")
+def dataset_nodes(operation: str, parts: Iterable[Any]) -> list[Node]:
+    """The nodes of datasets that are joined.
+
+    Raises:
+        PlanError: If one is something else.
+    """
+    parts = list(parts)
+    for number, part in enumerate(parts):
+        if not isinstance(part, Dataset):
+            raise PlanError(
+                f"{operation} takes datasets, got {type(part).__name__} in place {number}; make one with "
+                "from_arrays, from_dataset, read_text or from_iterable, and join them before batch()"
+            )
+    return [part._node for part in parts]
+
+
+def _whole(operation: str, name: str, value: Any, least: int | None) -> int:
+    """Arguments as Python's own integers, so that a description says the same whatever type they came as."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, (bool, np.bool_)):
+        raise PlanError(f"{operation}: {name} is an integer, got {value!r:.80}")
+    if least is not None and number < least:
+        raise PlanError(f"{operation}: {name} is at least {least}, got {number}")
+    return number
+
+
+def _size(operation: str, name: str, value: Any) -> int | None:
+    return None if value is None else _whole(operation, name, value, 1)
+
+
+def _check_function(operation: str, fn: object) -> None:
+    if not callable(fn):
+        raise PlanError(f"{operation} takes a function, got {type(fn).__name__} {fn!r:.80}")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from headrace.batch.tree import Tree
 from headrace.clock import Clock
+from headrace.errors import PlanError
 from headrace.formats.source import Source
 from headrace.plan import BatchPlan, Plan, Rows
 
@@ -171,9 +172,38 @@ class BatchNode(AnyNode):
         """Compiles this step and those below it."""
 
 
+DEEPEST = 256
+"""Steps that may stand on each other. Compiling and reading take a few calls a step, and Python limits those."""
+
+
+def walk(node: AnyNode) -> list[tuple[AnyNode, int]]:
+    """All steps of a description, sources first, each with the number of steps that stand on it."""
+    found: list[tuple[AnyNode, int]] = []
+    rest: list[tuple[AnyNode, int]] = [(node, 0)]
+    while rest:  # not by recursion, so that a description of any depth can be looked at
+        step, depth = rest.pop()
+        found.append((step, depth))
+        rest += [(parent, depth + 1) for parent in step.parents]
+    return found[::-1]
+
+
 def steps(node: AnyNode) -> list[str]:
     """The description in words, sources first."""
-    return [line for parent in node.parents for line in steps(parent)] + [node.describe()]
+    return [step.describe() for step, _ in walk(node)]
+
+
+def check_depth(node: AnyNode) -> None:
+    """Refuses a description that can't be compiled.
+
+    Raises:
+        PlanError: If too many steps stand on each other.
+    """
+    deepest = max(depth for _, depth in walk(node)) + 1
+    if deepest > DEEPEST:
+        raise PlanError(
+            f"{deepest} steps stand on each other in this description, at most {DEEPEST} may; join many datasets by "
+            "one concat or mix, and many functions in one map"
+        )
 
 
 def arguments(**values: object) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from headrace import plan as plans
-from headrace.dataset.node import Node, Numbering, Records
+from headrace.dataset.node import Node, Numbering, Records, walk
 from headrace.errors import PlanError
 
 
@@ -71,5 +71,4 @@ def slice_(parent: Node, words: str, start: int, stop: int | None, step: int = 1
 
 def keeps_order(node: Node) -> bool:
     """Whether the records of a description come in the same order in every epoch."""
-    own = node.keeps_order if isinstance(node, Reorder) else getattr(node, "keeps_order", True)
-    return bool(own) and all(keeps_order(parent) for parent in node.parents)
+    return all(getattr(step, "keeps_order", True) for step, _ in walk(node))

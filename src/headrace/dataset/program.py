@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from headrace.dataset.leaf import StreamReader
-from headrace.dataset.node import BatchNode, BatchReader, Numbering, steps
+from headrace.dataset.node import BatchNode, BatchReader, Numbering, check_depth, steps
 from headrace.formats.source import Fingerprint, Source
 from headrace.plan import BatchPlan
 
@@ -42,6 +42,7 @@ def compile_program(node: BatchNode) -> Program:
         PlanError: If its steps don't fit together.
         DataError: If its sources don't.
     """
+    check_depth(node)
     numbering = Numbering()
     built = node.build(numbering)
     return Program(built.plan, built.reader, tuple(steps(node)), tuple(numbering.sources), tuple(numbering.streams))

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from headrace.batch.tree import Tree
-from headrace.dataset.choice import Mix
-from headrace.dataset.dataset import Dataset
+from headrace.dataset.choice import Concat, Mix
+from headrace.dataset.dataset import Dataset, dataset_nodes
 from headrace.dataset.leaf import SourceNode
 from headrace.dataset.zip import Zip, check_names
 from headrace.errors import PlanError
@@ -137,7 +138,7 @@ def zip_(*parts: Dataset, shortest: bool = False, **named: Dataset) -> Dataset:
     if bool(parts) == bool(named):
         raise PlanError("zip takes datasets by position (tuples) or by name (dicts): at least one, and not both")
     check_names(list(named))
-    nodes = tuple(part._node for part in (parts or named.values()))
+    nodes = tuple(dataset_nodes("zip", parts or named.values()))
     return Dataset(Zip(nodes, tuple(named) if named else None, shortest))
 
 
@@ -154,7 +155,8 @@ def concat(*parts: Dataset) -> Dataset:
     """
     if not parts:
         raise PlanError("concat needs at least one dataset")
-    return parts[0].concat(*parts[1:])
+    first, *rest = dataset_nodes("concat", parts)
+    return Dataset(Concat((first, *rest)))
 
 
 def mix(
@@ -185,8 +187,10 @@ def mix(
         >>> sorted(hr.mix([a, b], weights=[3, 1]))
         ['a', 'a', 'a', 'a', 'a', 'a', 'b', 'b']
     """
+    parts, weights = list(parts), list(weights)
+    weights = [float(weight) if isinstance(weight, (int, float, np.number)) else weight for weight in weights]
     if not parts or len(parts) != len(weights):
         raise PlanError(f"mix needs one weight for each dataset, got {len(parts)} datasets and {len(weights)} weights")
     if stop not in ("first", "all"):
         raise PlanError(f"mix: stop is 'first' or 'all', got {stop!r}")
-    return Dataset(Mix(tuple(part._node for part in parts), tuple(weights), seed, stop))
+    return Dataset(Mix(tuple(dataset_nodes("mix", parts)), tuple(weights), seed, stop))

@@ -17,7 +17,7 @@ from headrace.dataset.node import Node, Numbering, Reader, Records, WrappingRead
 from headrace.errors import DataError, PlanError
 from headrace.formats.text import TextSource
 from headrace.plan import Rows
-from headrace.vocab import Vocab
+from headrace.vocab import Vocab, whole
 
 T = TypeVar("T")
 PerColumn: TypeAlias = T | Sequence[T | None] | Mapping[str, T | None]
@@ -75,7 +75,7 @@ class Tokens(Node):
 
     def describe(self) -> str:
         """Names vocabularies by their content and the other arguments by value."""
-        vocab = _words(self.vocab, lambda v: v.fingerprint()[:8])
+        vocab = _words(self.vocab, lambda v: v.fingerprint()[:8] if isinstance(v, Vocab) else repr(v))
         words = arguments(max_length=self.max_length, bos=self.bos, eos=self.eos)
         separators = "" if self.separators is None else f", separators={self.separators!r}"
         return f"tokens(vocab={vocab}{', ' if words else ''}{words}{separators})"
@@ -90,10 +90,12 @@ class Tokens(Node):
         begins = per_column(self.bos, names, "bos")
         ends = per_column(self.eos, names, "eos")
         for name, vocab in vocabs.items():
+            if not isinstance(vocab, Vocab):
+                raise PlanError(f"tokens takes a Vocab for column {name!r}, got {type(vocab).__name__} {vocab!r:.60}")
             self._check_separators(reader, numbering)
             limit = max_lengths.get(name)
-            if limit is not None and limit < 0:
-                raise PlanError(f"max_length of column {name!r} is at least 0, got {limit}")
+            if limit is not None:
+                limit = _limit(limit, name)
             begin, end = (_special(vocab, table.get(name), name) for table in (begins, ends))
             reader = reader.encode(name, Encoding(vocab, limit, begin, end, self.separators))
         return Records(built.plan, reader)
@@ -107,6 +109,13 @@ class Tokens(Node):
                         f"tokens after a map doesn't know that read_text(separators={source.separators!r}) is meant; "
                         "say tokens(separators=…)"
                     )
+
+
+def _limit(value: Any, name: str) -> int:
+    try:
+        return whole("max_length", value, 0, (1 << 31) - 1)
+    except ValueError as error:
+        raise PlanError(f"tokens: column {name!r}: {error}") from None
 
 
 def _special(vocab: Vocab, token: str | None, name: str) -> int | None:

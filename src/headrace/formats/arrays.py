@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -42,13 +43,16 @@ class ArraySource(Source):
 
     def __init__(self, arrays: Tree) -> None:
         self._tree = map_leaves(_as_column, arrays)
-        rows = {name or "the array": len(column) for name, column in leaves(self._tree)}
+        rows = [(name, len(column)) for name, column in leaves(self._tree)]
         if not rows:
             raise DataError("from_arrays needs at least one array, got an empty structure")
-        if len(set(rows.values())) > 1:
-            counts = ", ".join(f"{name}: {n:,}" for name, n in rows.items())
+        for name, count in Counter(name for name, _ in rows).items():
+            if count > 1:
+                raise DataError(f"from_arrays needs a name for each array, got {name!r} for {count} of them")
+        if len({n for _, n in rows}) > 1:
+            counts = ", ".join(f"{name}: {n:,}" for name, n in rows)
             raise DataError(f"from_arrays needs arrays with the same number of rows, got {counts}")
-        self._num_records = next(iter(rows.values()))
+        self._num_records = rows[0][1]
         parts = (part for _, column in leaves(self._tree) for part in _parts(column))
         # Several columns may lie in one map; it is looked at once.
         self._maps = tuple({(id(m.memory), m.needed): m for m in map(_file_of, parts) if m is not None}.values())
@@ -143,22 +147,35 @@ def _file_of(array: NDArray[Any]) -> _MappedFile | None:
 
 
 def _as_column(name: str, value: Any) -> Any:
-    if isinstance(value, (Ragged, Strings)):
-        return value
-    if type(value).__module__.startswith("torch") and hasattr(value, "numpy"):
-        value = value.detach().cpu().numpy()
-    if isinstance(value, np.ndarray):
-        # Most maps are read by the same native gather as arrays; a copy here would read the whole file.
-        array = value.view(np.ndarray)
-    else:
-        array = np.asarray(value)
+    what = f"from_arrays: {name or 'the value'}"
+    try:
+        if isinstance(value, Ragged):
+            return Ragged.checked(value.values, _as_offsets(value.offsets))
+        if isinstance(value, Strings):
+            return Strings.checked(value.data, _as_offsets(value.offsets))
+        if type(value).__module__.startswith("torch") and hasattr(value, "numpy"):
+            value = value.detach().cpu().numpy()
+        # A memory map becomes a plain view of itself; a copy here would read the whole file.
+        array = value.view(np.ndarray) if isinstance(value, np.ndarray) else np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{what} can't be taken as an array: {error}; convert it to a dtype and layout that NumPy has, or make "
+            "rows of unequal length a column by Ragged.from_rows"
+        ) from None
+    if isinstance(value, np.ma.MaskedArray):
+        raise DataError(f"{what} is a masked array, and batches have no masks; fill it (`.filled(…)`)")
     if array.ndim == 0:
-        raise DataError(f"from_arrays: {name or 'the value'} is a single number, expected an array with rows")
+        kind = "a single number" if array.dtype.kind in "biufc" else f"{type(value).__name__} {value!r:.60}"
+        raise DataError(f"{what} is {kind}, expected an array with rows")
     if array.dtype.hasobject:
         raise DataError(f"from_arrays: {name or 'the array'} holds Python objects; use from_dataset for them")
     if array.dtype.kind in "US" and not isinstance(value, np.ndarray):
         return Strings.from_rows(value)
     return array
+
+
+def _as_offsets(offsets: Any) -> Any:
+    return offsets.astype(np.int64) if isinstance(offsets, np.ndarray) and offsets.dtype.kind in "iu" else offsets
 
 
 def _type_of(column: Any) -> str:

@@ -7,7 +7,7 @@ import glob
 import os
 import stat
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -52,6 +52,8 @@ def find_files(files: Paths) -> list[str]:
     """
     if isinstance(files, (str, bytes, os.PathLike)):
         return _resolve(files)
+    if not isinstance(files, Iterable):
+        raise TypeError(f"expected a path, a pattern or a list of those, got {type(files).__name__} {files!r:.60}")
     found = [path for entry in files for path in _resolve(entry)]
     if not found:
         raise DataError("expected at least one file, got an empty list of files")
@@ -83,6 +85,16 @@ def _match(pattern: str) -> list[str]:
         what = "only folders" if matches else "nothing"
         raise FileNotFoundError(errno.ENOENT, f"the pattern matches {what}; check the folder and the pattern", pattern)
     return found
+
+
+def check_separators(separators: object) -> None:
+    """Refuses what can't be a set of separators; the native core looks at the characters.
+
+    Raises:
+        TypeError: If it is neither text nor None.
+    """
+    if separators is not None and not isinstance(separators, str):
+        raise TypeError(f"separators is a str of ASCII characters, or None for white space, got {separators!r:.60}")
 
 
 def is_gzip(path: AnyPath) -> bool:

@@ -51,11 +51,16 @@ class ObjectSource(Source):
         self._lengths = None if lengths is None else self._check_lengths(np.asarray(lengths))
 
     def _check_lengths(self, lengths: NDArray[Any]) -> NDArray[Any]:
+        if not lengths.size:
+            lengths = lengths.astype(np.int64)  # NumPy takes an empty list for floats
         if lengths.shape != (self._num_records,) or lengths.dtype.kind not in "iu":
             raise DataError(
                 f"lengths holds one integer for each of {self._num_records:,} records, "
                 f"got {lengths.dtype} of shape {lengths.shape}"
             )
+        if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) < 1 << 31:
+            place = int(lengths.argmin() if lengths.min() < 0 else lengths.argmax())
+            raise DataError(f"lengths are within 0 … 2^31−1, got {lengths[place]} for {self.where(place)}")
         return lengths
 
     @property
@@ -83,9 +88,10 @@ class ObjectSource(Source):
             first, last = self.where(int(records[0])), self.where(int(records[-1]))
             add_note(error, f"headrace: in __getitems__ for {len(records)} records, the first {first}, the last {last}")
             raise
-        if len(read) != len(records):
+        gave = f"{len(read)}" if hasattr(read, "__len__") else f"{type(read).__name__}, not a list"
+        if gave != f"{len(records)}":
             raise DataError(
-                f"__getitems__ of {type(self._items).__name__} was asked for {len(records)} records, gave {len(read)}"
+                f"__getitems__ of {type(self._items).__name__} was asked for {len(records)} records, gave {gave}"
             )
         return Objects(read)
 

@@ -96,7 +96,7 @@ def load(path: str, about: Mapping[str, Any], types: Mapping[str, type[np.generi
                 raise DataError(f"its array {name!r} is {found.arrays[name].dtype}, expected {np.dtype(dtype)}")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         _log.info("%s is not used: %s; the index is made anew", path, error)
         return None
     return found

@@ -13,7 +13,7 @@ from headrace import _native
 from headrace.batch.columns import Ragged, Strings
 from headrace.errors import DataChangedError, DataError
 from headrace.formats import sidecar
-from headrace.formats.files import Paths, find_files, is_gzip, open_bytes
+from headrace.formats.files import Paths, check_separators, find_files, is_gzip, open_bytes
 from headrace.formats.source import Fingerprint, Source
 from headrace.vocab import Vocab
 
@@ -81,6 +81,7 @@ class TextSource(Source):
     ) -> None:
         if index not in get_args(IndexMode):
             raise ValueError(f"index is one of {', '.join(map(repr, get_args(IndexMode)))}, got {index!r}")
+        check_separators(separators)
         self._separators = separators
         self._index = index
         self._open([_open_file(path, index, separators) for path in find_files(files)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -86,7 +85,6 @@ class BucketBatches(BatchPlan):
         self._limit = min(self.batch_size or self.max_tokens or 1, (1 << 63) - 1)
         self._edges = np.array([min(edge, 1 << 32) for edge in self.boundaries], np.int64)
         self._batches: dict[int, int] = {}
-        self._lock = threading.Lock()
 
     def num_windows(self, epoch: int) -> int | None:
         """The plan's records by the window."""
@@ -101,14 +99,11 @@ class BucketBatches(BatchPlan):
         windows = self.num_windows(epoch)
         if windows is None:
             return None
-        with self._lock:
-            count = self._batches.get(epoch)
+        count = self._batches.get(epoch)
         if count is None:
             count = sum(len(self._layout(self._locate(epoch, index))[1]) - 1 for index in range(windows))
-            with self._lock:
-                while len(self._batches) >= _CACHED_EPOCHS:
-                    del self._batches[next(iter(self._batches))]
-                self._batches[epoch] = count
+            # Another dict instead of a lock, which a fork could leave held.
+            self._batches = dict([*self._batches.items()][1 - _CACHED_EPOCHS :]) | {epoch: count}
         return count
 
     def _window(self, epoch: int, index: int) -> PlannedWindow:
@@ -151,11 +146,10 @@ class BucketBatches(BatchPlan):
         return f"bucket({size}, boundaries={list(self.boundaries)}, window={self.window_records}{rest})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the lock and the counted batches."""
-        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_batches")}
+        """All but the counted batches."""
+        return {name: value for name, value in vars(self).items() if name != "_batches"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restores what was pickled, with nothing counted yet."""
         vars(self).update(state)
         self._batches = {}
-        self._lock = threading.Lock()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
+
 from headrace.errors import PlanError
 
 
@@ -23,7 +25,9 @@ def whole_number(what: str, name: str, value: Any, at_least: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise PlanError(f"{what} needs a whole number as {name}, got {value!r}") from None
+        number = None
+    if number is None or isinstance(value, (bool, np.bool_)):
+        raise PlanError(f"{what} needs a whole number as {name}, got {value!r:.80}")
     if number < at_least:
         raise PlanError(f"{what} needs {name} >= {at_least}, got {number}")
     return number

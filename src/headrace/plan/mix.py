@@ -176,7 +176,7 @@ def _common_multiples(weights: Sequence[float]) -> list[int] | None:
         # Against the largest, so that very large and very small weights do as well as fractions of one.
         ratio = weight / max(weights)
         fraction = Fraction(ratio).limit_denominator(MAX_PATTERN)
-        if abs(float(fraction) - ratio) > 1e-12 * ratio:
+        if not fraction or abs(float(fraction) - ratio) > 1e-12 * ratio:
             return None
         fractions.append(fraction)
     scale = math.lcm(*(fraction.denominator for fraction in fractions))

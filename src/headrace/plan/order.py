@@ -32,6 +32,8 @@ class Leaf(Plan):
             raise PlanError(f"a source has at most 2^{LEAF_SHIFT} records, got {self.length}")
 
     def _locate(self, epochs: Epochs, positions: NDArray[np.int64]) -> Rows:
+        if self.length is None:  # no stream is so long; beyond, a number would be taken for another source's
+            positions = np.minimum(positions, (1 << LEAF_SHIFT) - 1)
         ids = positions | (self.leaf << LEAF_SHIFT)
         passes = np.full(len(positions), epochs) if isinstance(epochs, int) else epochs
         return Rows(ids[None], passes)
@@ -67,10 +69,18 @@ class Slice(Plan):
         self.step = whole_number("slice", "step", step, 1)
         self.slots = plan.slots
         ends = [end for end in (self.stop, plan.length) if end is not None]
+        if plan.length is None and ends:
+            ends.append(MAX_LENGTH)
         self.length = max(0, -(-(min(ends) - self.start) // self.step)) if ends else None
+        # Numbers beyond all positions would not fit 64 bits.
+        self._start, self._step = min(self.start, MAX_LENGTH), min(self.step, MAX_LENGTH)
 
     def _locate(self, epochs: Epochs, positions: NDArray[np.int64]) -> Rows:
-        return self.plan._locate(epochs, positions * self.step + self.start)
+        if self.length is None and len(positions):
+            last = int(positions.max()) * self._step + self._start
+            if last >= MAX_LENGTH:
+                raise PlanError(f"{self.describe()} goes beyond 2^62 positions, more than there can be")
+        return self.plan._locate(epochs, positions * self._step + self._start)
 
     def describe(self) -> str:
         """Start, stop and step."""
