@@ -43,7 +43,7 @@ def make_vocabularies(data: pathlib.Path, out: pathlib.Path, languages: tuple[st
 
 
 def settings(options: argparse.Namespace, data: pathlib.Path, out: pathlib.Path) -> HParams:
-    """The tutorial's small model with attention; Adam, so that a thousand steps go a long way."""
+    """The tutorial's small model with attention; Adam, so that some hundred steps go a long way."""
     prefixes = {}
     for flag, names in (("dev_prefix", VALID_NAMES), ("test_prefix", ("test",))):
         for name in names:
@@ -63,8 +63,8 @@ def settings(options: argparse.Namespace, data: pathlib.Path, out: pathlib.Path)
         decay_scheme="luong10",
         dropout=0.1,
         num_train_steps=options.steps,
-        steps_per_stats=100,
-        steps_per_external_eval=options.steps,
+        steps_per_stats=min(20, options.steps),
+        steps_per_external_eval=max(1, options.steps // 4),
         random_seed=1,
         **prefixes,
     )
@@ -109,7 +109,7 @@ def main() -> int:
     parser.add_argument("--src", default=None, help="suffix of the source files (en)")
     parser.add_argument("--tgt", default=None, help="suffix of the target files (vi)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo"), help="where results go (demo)")
-    parser.add_argument("--steps", type=int, default=1000, help="updates of the model (1000)")
+    parser.add_argument("--steps", type=int, default=800, help="updates of the model (800)")
     parser.add_argument("--max_vocab", type=int, default=10_000, help="words of each vocabulary (10000)")
     options = parser.parse_args()
     if (options.data is None) != (options.src is None and options.tgt is None) or (options.src is None) != (

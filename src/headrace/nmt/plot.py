@@ -65,11 +65,12 @@ def plot_curves(path: str | Path, curves: Mapping[str, Curve], title: str = "") 
     if scores:
         right = axes.twinx()
         right.set_ylabel("score")
+        right.set_ylim(0.0, 105.0)  # all scores are percentages
         for name in scores:
             right.plot(*_split(curves[name]), label=name.replace("_", " "), linestyle="--", marker=".")
         handles = tuple(a + b for a, b in zip(handles, right.get_legend_handles_labels(), strict=True))
     if handles[0]:
-        axes.legend(*handles, loc="upper center")
+        axes.legend(*handles, loc="center right")
     figure.savefig(path, dpi=120, bbox_inches="tight", format="png")
 
 
