@@ -58,3 +58,14 @@ def test_descriptions_can_be_pickled() -> None:
     data = numbers(10).shuffle(seed=1).skip(2).repeat(2).map(abs).batch(4)
     again = pickle.loads(pickle.dumps(data))
     assert [b.tolist() for b in hr.Loader(again)] == [b.tolist() for b in hr.Loader(data)]
+
+
+def test_looking_at_records_compiles_once() -> None:
+    rows = hr.Ragged.from_rows([[1]] * 100)
+    data = hr.from_arrays(rows).filter_length()
+    assert len([data[i] for i in range(len(data))]) == 100
+    assert data._build() is data._build()
+    stream = hr.from_iterable(range(5))
+    assert stream[3] == 3
+    assert stream[1] == 1
+    assert list(stream) == list(stream) == [0, 1, 2, 3, 4]

@@ -182,6 +182,7 @@ def longer(path: pathlib.Path) -> None:
 
 def other_separators(path: pathlib.Path) -> None:
     TextSource(path, separators="e", index="rebuild")
+    path.with_name(path.name + ".by-65.hrindex").replace(beside(path))  # as if it were the usual one
 
 
 def other_arrays(path: pathlib.Path) -> None:
@@ -396,3 +397,14 @@ def test_a_header_of_endless_brackets_is_no_error(path: pathlib.Path) -> None:
         struct.pack("<8sIIQ", sidecar.MAGIC, sidecar.VERSION, len(header), _native.hash64(header)) + header.tobytes()
     )
     check(TextSource(path))
+
+
+def test_indexes_by_other_separators_do_not_overwrite_each_other(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("a b\tc\n")
+    first = [TextSource(path, separators=s).lengths()[""].tolist() for s in (None, " ", "\t")]
+    files = {p.name: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
+    again = [TextSource(path, separators=s).lengths()[""].tolist() for s in (None, " ", "\t")]
+    assert first == again == [[3], [2], [2]]
+    assert set(files) == {"a.txt", "a.txt.hrindex", "a.txt.by-20.hrindex", "a.txt.by-09.hrindex"}
+    assert files == {p.name: p.stat().st_mtime_ns for p in tmp_path.iterdir()}

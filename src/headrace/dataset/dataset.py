@@ -41,6 +41,13 @@ class Dataset:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._built: Records | None = None  # for looking at it; kept, so that data[i] in a loop compiles once
+
+    def __getstate__(self) -> Node:
+        return self._node
+
+    def __setstate__(self, node: Node) -> None:
+        self.__init__(node)  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return " → ".join(steps(self._node))
@@ -289,9 +296,15 @@ class Dataset:
 
     # looking at it -------------------------------------------------------------------------------------------------
 
-    def _build(self, numbering: Numbering | None = None) -> Records:
+    def _build(self) -> Records:
+        if self._built is not None:
+            return self._built
         check_depth(self._node)
-        return self._node.build(numbering or Numbering())
+        numbering = Numbering()
+        built = self._node.build(numbering)
+        if not numbering.streams:  # those have a place in them, which two who look must not share
+            self._built = built
+        return built
 
     def __len__(self) -> int:
         """Records an epoch.
@@ -299,9 +312,8 @@ class Dataset:
         Raises:
             TypeError: If it isn't known (a stream) or endless.
         """
-        numbering = Numbering()
-        length = self._build(numbering).plan.length
-        if length is None or numbering.streams:
+        length = self._build().plan.length
+        if length is None or self._built is None:  # nobody knows where a stream ends, even after take()
             raise TypeError("this dataset is a stream or endless: the number of its records isn't known")
         return length
 

@@ -72,9 +72,15 @@ class Sidecar:
             )
 
 
-def sidecar_path(path: str) -> str:
-    """Where the sidecar of a file lies."""
-    return path + SIDECAR_SUFFIX
+def sidecar_path(path: str, kind: str = "") -> str:
+    """Where the sidecar of a file lies.
+
+    Args:
+        path: The file.
+        kind: Tells apart indexes of one file that would otherwise overwrite each other at every opening: those made
+            with other separators than white space, or by another format.
+    """
+    return f"{path}.{kind}{SIDECAR_SUFFIX}" if kind else path + SIDECAR_SUFFIX
 
 
 def load(path: str, about: Mapping[str, Any], types: Mapping[str, type[np.generic]]) -> Sidecar | None:

@@ -252,7 +252,7 @@ def _open_file(path: str, index: IndexMode, separators: str | None) -> _TextFile
         "sample": f"{content.sample():016x}",
         "separators": separators,
     }
-    beside = sidecar.sidecar_path(path)
+    beside = sidecar.sidecar_path(path, "" if separators is None else f"by-{separators.encode().hex()}"[:40])
     if index == "auto" and (found := sidecar.load(beside, about, {"starts": np.uint64, "tokens": np.uint32})):
         starts, tokens = found.arrays["starts"], found.arrays["tokens"]
         if len(starts) == len(tokens) + 1:
