@@ -1,4 +1,4 @@
-"""From text files to a trained translation model, in about three minutes on two cores.
+"""From text files to a trained translation model, in one to three minutes on two cores.
 
     python examples/demo.py                                  a toy corpus that this makes: numbers in words, en to vi
     python examples/demo.py --data=FOLDER --src=de --tgt=en  your files: train.de, train.en, and valid.* and test.*
@@ -63,8 +63,8 @@ def settings(options: argparse.Namespace, data: pathlib.Path, out: pathlib.Path)
         decay_scheme="luong10",
         dropout=0.1,
         num_train_steps=options.steps,
-        steps_per_stats=min(20, options.steps),
-        steps_per_external_eval=max(1, options.steps // 4),
+        steps_per_stats=min(50, options.steps),
+        steps_per_external_eval=max(1, options.steps // 6),
         random_seed=1,
         **prefixes,
     )
@@ -109,7 +109,7 @@ def main() -> int:
     parser.add_argument("--src", default=None, help="suffix of the source files (en)")
     parser.add_argument("--tgt", default=None, help="suffix of the target files (vi)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo"), help="where results go (demo)")
-    parser.add_argument("--steps", type=int, default=800, help="updates of the model (800)")
+    parser.add_argument("--steps", type=int, default=600, help="updates of the model (600)")
     parser.add_argument("--max_vocab", type=int, default=10_000, help="words of each vocabulary (10000)")
     options = parser.parse_args()
     if (options.data is None) != (options.src is None and options.tgt is None) or (options.src is None) != (
