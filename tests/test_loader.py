@@ -168,9 +168,10 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
     loader = hr.Loader(numbers(10).batch(2))
     with pytest.raises(hr.StateError, match=message):
         loader.load_state_dict({**loader.state_dict(), **change})
-    for kind in (None, [], 5, json.dumps(loader.state_dict())):
+    kinds: list[Any] = [None, [], 5, json.dumps(loader.state_dict())]
+    for kind in kinds:
         with pytest.raises(hr.StateError, match=r"expected a loader's state, the dict that state_dict\(\) gave, got"):
-            loader.load_state_dict(kind)  # type: ignore[arg-type]
+            loader.load_state_dict(kind)
     state = loader.state_dict()
     del state["pipeline"]
     with pytest.raises(hr.StateError, match="has no 'pipeline': it is cut short"):

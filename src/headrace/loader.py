@@ -193,6 +193,8 @@ class Loader:
         """All batches from a position to the end of its epoch, and the position after each."""
         epoch, index, first, done = start.epoch, start.window, start.batch, start.done
         windows = self._program.plan.num_windows(epoch)
+        if self._program.streams and start.done and self._ended_before(start):
+            return
         while windows is None or index < windows:
             window = self._window(epoch, index)
             for j in range(first, len(window)):
@@ -217,6 +219,15 @@ class Loader:
         found = self._program.reader.advance(rows, wanted)
         self._stats.planned(time.perf_counter() - began, "read")
         return found
+
+    def _ended_before(self, position: Position) -> bool:
+        """Whether a stream ended in the batch before a position: others that are beside it may have more."""
+        index, j = position.window, position.batch
+        if not j:
+            index -= 1
+            j = len(self._window(position.epoch, index))
+        rows = self._window(position.epoch, index).rows(j - 1)
+        return self._program.reader.advance(rows, np.zeros(len(rows), bool)) < len(rows)
 
     def _drop_example(self, rows: Rows) -> None:
         for stream in self._program.streams:
