@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 NATIVE := $(wildcard native/*.cpp native/*.h native/bind/*.cpp native/bind/*.h) CMakeLists.txt
+CPP := $(filter %.cpp %.h,$(NATIVE)) $(wildcard native/tests/*.cpp native/tests/*.h)
 
-.PHONY: setup demo test check bench docs format clean
+.PHONY: setup demo test check wheel bench docs format clean
 
 setup: .venv/ready  ## a virtual environment with headrace and all that the other targets use
 
@@ -23,8 +24,13 @@ test: setup  ## all tests, those of the documentation and of the native core inc
 check: setup  ## lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE)) native/tests/*.cpp
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
+
+wheel: setup  ## the package as users get it, in build/dist; looked through, installed elsewhere and tried
+	rm -rf build/dist
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --config-settings=build-dir=build/wheel -w build/dist .
+	$(BIN)/python tests/packaging/check_wheel.py build/dist/*.whl
 
 bench: setup  ## benchmarks, each contender in a process of its own; JSON goes to build/bench
 	$(BIN)/python -m benchmarks
@@ -35,7 +41,7 @@ docs: setup  ## the documentation as a web site, in build/site
 format: setup  ## put the sources into the common form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE)) native/tests/*.cpp
+	$(BIN)/clang-format -i $(CPP)
 
 clean:  ## remove what the other targets made
 	rm -rf .venv build demo

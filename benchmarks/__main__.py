@@ -7,6 +7,7 @@ import importlib
 import json
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -16,17 +17,24 @@ OUT = FOLDER.parent / "build" / "bench"
 NAMES = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
 
 
+def optional_modules(name: str) -> set[str]:
+    """What a benchmark's contenders may lack: the modules that it names as `OPTIONAL`."""
+    return set(getattr(importlib.import_module(f"benchmarks.bench_{name}"), "OPTIONAL", ()))
+
+
 def run_contender(name: str, contender: str, data: pathlib.Path) -> dict[str, float] | None:
-    """Runs one contender in a process of its own; None if something it needs isn't installed."""
+    """Runs one contender in a process of its own; None if an optional module that it needs isn't installed."""
     code = (
         "import importlib, json, pathlib, sys; "
         f"module = importlib.import_module('benchmarks.bench_{name}'); "
         f"print(json.dumps(module.CONTENDERS[{contender!r}](pathlib.Path({str(data)!r}))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=FOLDER.parent)
-    if "ModuleNotFoundError" in done.stderr:
-        return None
     if done.returncode:
+        last = done.stderr.strip().rpartition("\n")[2]
+        missing = re.search(r"ModuleNotFoundError: No module named '([^'.]+)", last)
+        if missing and missing[1] in optional_modules(name):
+            return None
         raise SystemExit(f"{name}, {contender}:\n{done.stderr}")
     figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return figures

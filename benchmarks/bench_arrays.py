@@ -75,6 +75,8 @@ def _figures(total: int, m: Measure, start: Measure) -> dict[str, float]:
     return {"records/s": total / m.wall, "cpu us/record": 1e6 * m.cpu / total, "first batch s": start.wall}
 
 
+OPTIONAL = ("torch",)  # contenders that need these are left out where they aren't installed
+
 CONTENDERS = {
     "NumPy fancy indexing": _numpy,
     "headrace, inline": _headrace(0),

@@ -97,6 +97,8 @@ def _contender(kind: str, wide: bool) -> Callable[[pathlib.Path], dict[str, floa
     return lambda folder: _steps(kind, wide)
 
 
+OPTIONAL = ("torch",)  # contenders that need these are left out where they aren't installed
+
 CONTENDERS = {
     f"{'wide' if wide else 'small'}, {kind}": _contender(kind, wide)
     for wide in (False, True)

@@ -133,6 +133,8 @@ def _torch(workers: int) -> Callable[[pathlib.Path], dict[str, float]]:
 
 PAIRS_TORCH = 100_000  # a tenth is enough to measure its rate
 
+OPTIONAL = ("torch",)  # contenders that need these are left out where they aren't installed
+
 CONTENDERS = {
     "headrace, 2 workers": _headrace(2),
     "headrace, 1 worker": _headrace(1),

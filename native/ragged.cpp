@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -94,12 +95,28 @@ void gather_rows(const std::uint8_t* matrix, std::size_t rows, std::size_t row_b
 
 void gather_ragged(const RaggedView& ragged, std::span<const std::int64_t> index, Buffer<std::uint8_t>& values,
                    Buffer<std::int64_t>& offsets) {
+  if (ragged.offsets.empty()) throw std::invalid_argument("offsets is empty: expected one entry more than rows");
   check_index(index, ragged.rows());
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::size_t item = std::max<std::size_t>(ragged.item_bytes, 1);
+  // Items of no bytes take no memory, so their number is bounded by the type alone.
+  const std::int64_t items =
+      ragged.item_bytes == 0 ? kMost : static_cast<std::int64_t>(ragged.values.size() / ragged.item_bytes);
+  const std::int64_t room = kMost / static_cast<std::int64_t>(item);  // what fits in memory at most
   offsets.resize(index.size() + 1);
   offsets[0] = 0;
+  // Only the rows asked for are looked at: a batch must not cost as much as the whole column.
   for (std::size_t i = 0; i < index.size(); ++i) {
     const auto row = static_cast<std::size_t>(index[i]);
-    offsets[i + 1] = offsets[i] + (ragged.offsets[row + 1] - ragged.offsets[row]);
+    const std::int64_t begin = ragged.offsets[row], end = ragged.offsets[row + 1];
+    if (begin < 0 || begin > end || end > items) {
+      throw std::invalid_argument("offsets of row " + std::to_string(row) +
+                                  " are wrong: expected 0 <= start <= end <= " + std::to_string(items) +
+                                  " (the number of values), got " + std::to_string(begin) + " to " +
+                                  std::to_string(end));
+    }
+    if (end - begin > room - offsets[i]) throw std::length_error("the rows taken are too many to be held in memory");
+    offsets[i + 1] = offsets[i] + (end - begin);
   }
   values.resize(static_cast<std::size_t>(offsets[index.size()]) * ragged.item_bytes);
   for (std::size_t i = 0; i < index.size(); ++i) {

@@ -30,7 +30,8 @@ void pad_rows(const RaggedView& ragged, std::int64_t width, Side side, const std
 void gather_rows(const std::uint8_t* matrix, std::size_t rows, std::size_t row_bytes,
                  std::span<const std::int64_t> index, std::uint8_t* out);
 
-// The same for rows of unequal length. The offsets must have been checked.
+// The same for rows of unequal length. Looks at the offsets of those rows alone, and throws std::invalid_argument
+// where they fall or leave the values, whatever the others are; std::length_error if the copies are beyond any memory.
 void gather_ragged(const RaggedView& ragged, std::span<const std::int64_t> index, Buffer<std::uint8_t>& values,
                    Buffer<std::int64_t>& offsets);
 

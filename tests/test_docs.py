@@ -24,6 +24,14 @@ def modules() -> list[str]:
     return ["headrace", *(m.name for m in found if not m.name.endswith(("__main__", "_native")))]
 
 
+def test_no_module_is_forgotten() -> None:
+    """A folder without `__init__.py` would be passed over."""
+    folder = pathlib.Path(headrace.__file__).parent
+    files = {p.relative_to(folder.parent).with_suffix("").parts for p in folder.rglob("*.py")}
+    names = {".".join(parts).removesuffix(".__init__") for parts in files}
+    assert set(modules()) == {name for name in names if not name.endswith("__main__")}
+
+
 @pytest.mark.parametrize("name", modules())
 def test_examples_in_docstrings(name: str) -> None:
     if name.startswith(("headrace.nmt", "headrace.batch.convert")):

@@ -116,7 +116,7 @@ class Draw:
         size, drop = self.one(1, 2, 3, 7, 50), self.one(True, False, False)
         if known and self.one(True, True, False):
             limits: dict[str, Any] = self.one({"batch_size": size}, {"max_tokens": self.one(1, 6, 40)})
-            window = self.one(-1, None, 1, 5, 17)
+            window = self.one("auto", None, 1, 5, 17)
             batches = data.bucket(**limits, width=self.one(1, 2, 5), window=window, drop_remainder=drop)
         else:
             batches = data.batch(size, drop_remainder=drop)

@@ -95,7 +95,6 @@ nb::tuple gather_of_ragged(const nb::object& values, const Array<std::int64_t>& 
   Buffer<std::int64_t> taken_offsets;
   {
     nb::gil_scoped_release unlocked;
-    check_offsets(view);
     gather_ragged(view, span_of(index), taken, taken_offsets);
   }
   const auto items = static_cast<std::size_t>(taken_offsets[index.size()]);

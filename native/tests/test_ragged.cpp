@@ -1,5 +1,6 @@
 // Padding and gathering rows, against loops over vectors.
 
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -127,6 +128,46 @@ TEST(rows_that_are_not_there_are_refused) {
     CHECK_THROWS(gather_ragged(rows.view(), index, values, offsets), std::out_of_range, message);
     CHECK_THROWS(gather_rows(rows.values.data(), 2, 1, index, out.data()), std::out_of_range, message);
   }
+}
+
+TEST(only_the_offsets_of_the_rows_asked_for_count) {
+  const Rows rows{{1, 2, 3, 4}, {0, 1, 3, 2, 9, -1, 2}, 1};
+  Buffer<std::uint8_t> values;
+  Buffer<std::int64_t> offsets;
+  const std::vector<std::int64_t> good{1, 0};
+  gather_ragged(rows.view(), good, values, offsets);
+  CHECK(std::vector<std::uint8_t>(values.data(), values.data() + values.size()) ==
+        (std::vector<std::uint8_t>{2, 3, 1}));
+  for (const std::int64_t bad : {2, 3, 4, 5}) {
+    const std::vector<std::int64_t> index{0, bad};
+    CHECK_THROWS(gather_ragged(rows.view(), index, values, offsets), std::invalid_argument,
+                 "offsets of row " + std::to_string(bad) + " are wrong: expected 0 <= start <= end <= 4");
+  }
+  CHECK_THROWS(gather_ragged({rows.values, {}, 1}, good, values, offsets), std::invalid_argument, "offsets is empty");
+}
+
+TEST(gathering_stays_in_memory_for_any_offsets) {
+  std::mt19937_64 random(4);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const std::vector<std::int64_t> edges{0, 1,  2,     3,         4,
+                                        5, -1, kMost, kMost - 1, std::numeric_limits<std::int64_t>::min()};
+  std::size_t taken = 0, refused = 0;
+  for (int round = 0; round < 5000; ++round) {
+    const std::size_t item = random() % 4;
+    const std::vector<std::uint8_t> bytes(4 * item);
+    std::vector<std::int64_t> column(2 + random() % 4), index(random() % 4);
+    for (auto& offset : column) offset = edges[random() % edges.size()];
+    for (auto& row : index) row = static_cast<std::int64_t>(random() % (column.size() - 1));
+    Buffer<std::uint8_t> values;
+    Buffer<std::int64_t> offsets;
+    try {
+      gather_ragged({bytes, column, item}, index, values, offsets);
+      ++taken;
+    } catch (const std::logic_error&) {  // invalid_argument or length_error
+      ++refused;
+    }
+  }
+  CHECK(taken > 500 && refused > 500);
 }
 
 int main() { return headrace::test::run_all(); }

@@ -10,6 +10,7 @@ Exact, resumable at any record, elastic, fast without the interpreter lock, and 
         step(batch["src"], batch["tgt"])
 """
 
+from headrace import _native
 from headrace.batch import Ragged, Strings, collate, pad, to_torch
 from headrace.dataset import (
     Batches,
@@ -30,6 +31,21 @@ from headrace.verify import assert_resumable
 from headrace.vocab import Vocab, build_vocab
 
 __version__ = "0.1.0"
+
+_CORE_VERSION = 1  # as native/version.h has it
+
+
+def _check_core(found: int) -> None:
+    """Refuses a native core that was built from other sources than this Python code."""
+    if found != _CORE_VERSION:
+        raise ImportError(
+            f"headrace {__version__} needs version {_CORE_VERSION} of its native core, found version {found} in "
+            f"{_native.__file__}: files of two releases are mixed; install headrace again (from a checkout: "
+            "`pip install --editable .`)"
+        )
+
+
+_check_core(_native.core_version())
 
 __all__ = [
     "Batches",

@@ -151,5 +151,5 @@ def hash64(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', 
 
 def core_version() -> int:
     """
-    The version of the native core; the package refuses to run with another one.
+    The version of the native core; the package refuses to be imported with another one.
     """

@@ -7,12 +7,12 @@ import time
 import weakref
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from types import GeneratorType
+from types import GeneratorType, TracebackType
 from typing import Any, Literal
 
 import numpy as np
 
-from headrace.batch.convert import to_torch
+from headrace.batch.convert import deliver
 from headrace.batch.tree import Tree
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
@@ -46,7 +46,8 @@ class Loader:
     """Iterates the batches of a description.
 
     `for batch in loader` goes through the rest of the current epoch; the next loop goes through the next one. Breaking
-    out of a loop and iterating again goes on where it stopped (`set_epoch` starts an epoch anew). The position is
+    out of a loop and iterating again goes on where it stopped (`set_epoch` starts an epoch anew); once an epoch's last
+    batch has been handed over, the position is the beginning of the next one. The position is
     counted where batches are handed over, so a state saved after a step holds exactly the batches seen so far,
     whatever workers have read ahead.
 
@@ -64,7 +65,7 @@ class Loader:
         uneven: With `split="batches"`, when the last step of an epoch has not a batch for every rank: `"short"` gives
             it to the first ranks only (every record exactly once), `"drop"` leaves it out (every rank makes the same
             number of steps).
-        to: `"numpy"`, or `"torch"` for tensors that share the arrays' memory.
+        to: `"numpy"`, `"torch"` for tensors that share the arrays' memory, or `"jax"`.
         prefetch: Batches read ahead, for each worker.
         max_bytes: Bytes of batches read ahead; one batch is always allowed.
         timeout: Seconds to wait for a batch before giving up; None waits, with a logged warning each minute.
@@ -90,7 +91,7 @@ class Loader:
         world_size: int = 1,
         split: Split = "records",
         uneven: Uneven = "short",
-        to: Literal["numpy", "torch"] = "numpy",
+        to: Literal["numpy", "torch", "jax"] = "numpy",
         prefetch: int = 4,
         max_bytes: int = 256 << 20,
         timeout: float | None = None,
@@ -101,10 +102,16 @@ class Loader:
         prefetch = _check("prefetch", prefetch, 1)
         max_bytes = _check("max_bytes", max_bytes, 1)
         world_size = _check("world_size", world_size, 1)
-        if _check("rank", rank, None) not in range(world_size):
+        rank = _check("rank", rank, None)
+        if rank not in range(world_size):
             raise PlanError(f"Loader: rank is within 0 … world_size−1, got rank {rank} of {world_size}")
-        if split not in ("records", "batches") or uneven not in ("short", "drop") or to not in ("numpy", "torch"):
-            raise PlanError(f"Loader: unknown choice among split={split!r}, uneven={uneven!r}, to={to!r}")
+        if split not in ("records", "batches") or uneven not in ("short", "drop"):
+            raise PlanError(f"Loader: unknown choice among split={split!r}, uneven={uneven!r}")
+        if split == "records" and uneven == "drop":
+            raise PlanError(
+                "Loader: uneven='drop' leaves out a last step without a batch for every rank, which split='records' "
+                "never has; use split='batches', or batch(drop_remainder=True)"
+            )
         if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
             raise PlanError(f"Loader: timeout is above 0 seconds, got {timeout!r}")
         self._data = data
@@ -115,6 +122,7 @@ class Loader:
         self._split = split
         self._uneven = uneven
         self._to = to
+        self._deliver = deliver(to)
         self._prefetch = prefetch
         self._max_bytes = max_bytes
         self._timeout = timeout
@@ -127,7 +135,7 @@ class Loader:
 
     def __getstate__(self) -> dict[str, Any]:
         """The description and the position; a running iteration and its threads stay where they are."""
-        left_out = {"_program": None, "_run": None, "_planned": None, "_readers": set()}
+        left_out: dict[str, Any] = {"_program": None, "_run": None, "_planned": None, "_readers": set()}
         return {**vars(self), **left_out, "_stats": StatsCollector(self._workers, self._workers * self._prefetch)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -145,7 +153,9 @@ class Loader:
         return run
 
     def _iterate(self) -> Generator[Tree]:
+        epoch = self._position.epoch
         pieces = self._pieces(self._position)
+        self._stats.began()
         results: Generator[Result[Piece]]
         if self._workers:
             results = run_threads(
@@ -167,7 +177,8 @@ class Loader:
             results.close()
             for stream in self._program.streams:
                 stream.cursor.drop_all()
-        self._position = Position(self._position.epoch + 1)
+        if self._position.epoch == epoch:
+            self._position = Position(epoch + 1)
 
     def _carry_out(self, piece: Piece, clock: Clock) -> Tree:
         thread = threading.get_ident()
@@ -179,9 +190,9 @@ class Loader:
                 tree = self._program.reader.read(piece.rows, clock)
         finally:
             self._readers.discard(thread)
-        if self._to == "torch":
-            with clock.stage("to torch"):
-                return to_torch(tree)
+        if self._to != "numpy":
+            with clock.stage(f"to {self._to}"):
+                return self._deliver(tree)
         return tree
 
     def _pieces(self, start: Position) -> Iterator[Piece]:
@@ -202,20 +213,36 @@ class Loader:
             yield Piece(step[self._rank][0], step[-1][1])
 
     def _batches(self, start: Position) -> Iterator[tuple[Rows, Position]]:
-        """All batches from a position to the end of its epoch, and the position after each."""
+        """All batches from a position to the end of its epoch, and the position after each.
+
+        After the last one that is the beginning of the next epoch; of a stream nobody knows that it was the last.
+        """
+        if self._program.streams:
+            yield from self._walk(start)
+            return
+        held: Rows | None = None
+        after = start
+        for rows, following in self._walk(start):
+            if held is not None:
+                yield held, after
+            held, after = rows, following
+        if held is not None:
+            yield held, Position(start.epoch + 1)
+
+    def _walk(self, start: Position) -> Iterator[tuple[Rows, Position]]:
         epoch, index, first, done = start.epoch, start.window, start.batch, start.done
         windows = self._program.plan.num_windows(epoch)
-        if self._program.streams and start.done and self._ended_before(start):
-            return
         while windows is None or index < windows:
             window = self._window(epoch, index)
             for j in range(first, len(window)):
                 rows = window.rows(j)
                 found = self._advance(rows, done - start.done) if self._program.streams else len(rows)
-                if found:
-                    done += 1
-                    yield rows if found == len(rows) else rows.take(slice(found)), Position(epoch, index, j + 1, done)
-                if found < len(rows):
+                done += 1
+                if found == len(rows):
+                    yield rows, Position(epoch, index, j + 1, done)
+                else:
+                    if found:
+                        yield rows.take(slice(found)), Position(epoch + 1)
                     return
             index, first = index + 1, 0
 
@@ -231,15 +258,6 @@ class Loader:
         found = self._program.reader.advance(rows, wanted)
         self._stats.planned(time.perf_counter() - began, "read")
         return found
-
-    def _ended_before(self, position: Position) -> bool:
-        """Whether a stream ended in the batch before a position: others that are beside it may have more."""
-        index, j = position.window, position.batch
-        if not j:
-            index -= 1
-            j = len(self._window(position.epoch, index))
-        rows = self._window(position.epoch, index).rows(j - 1)
-        return self._program.reader.advance(rows, np.zeros(len(rows), bool)) < len(rows)
 
     def _drop_example(self, rows: Rows) -> None:
         for stream in self._program.streams:
@@ -348,6 +366,15 @@ class Loader:
                 )
             run.close()
         self._run = None
+
+    def __enter__(self) -> Loader:
+        """`with hr.Loader(…) as loader:` closes it at the end."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     def stats(self) -> Stats:
         """What the run has cost so far and what bounds it.

@@ -70,7 +70,7 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
     _compare("step", "description", list(state["pipeline"]), expected["pipeline"])
     window = state["window"]
     if not isinstance(window, (list, tuple)) or len(window) != 2:
-        raise StateError(f"the loader's state is damaged: window is {window!r}, expected two numbers")
+        raise StateError(f"the loader's state is damaged: window is {window!r:.80}, expected two numbers")
     numbers = (state["epoch"], window[0], window[1], state["batch"])
     for number in numbers:
         if type(number) is not int or not 0 <= number < _LARGEST:
@@ -98,7 +98,7 @@ def _compare(what: str, whole: str, saved: list[Any], present: list[Any]) -> Non
 
 
 def _data(program: Program) -> list[Any]:
-    prints = program.fingerprints()
+    prints = program.fingerprints
     if len(prints) <= 4:
         return list(prints)
     # Many sources would make the document long: their count and one digest still tell whether they are the same.

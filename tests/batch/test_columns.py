@@ -49,62 +49,10 @@ def test_strings_keep_any_bytes(rows: list[bytes]) -> None:
     assert [s.encode("utf-8", "surrogateescape") for s in column] == rows
 
 
-@given(ROWS.filter(bool), st.sampled_from(["left", "right"]), st.integers(1, 4), st.sampled_from("bhilfd"))
-def test_pad_fills_up_rows(rows: list[list[int]], side: str, multiple: int, kind: str) -> None:
-    rows = [[n % 100 for n in row] for row in rows]
-    padded = hr.pad(hr.Ragged.from_rows(rows, dtype=kind), value=-1, side=side, multiple_of=multiple)  # type: ignore[arg-type]
-    width = -(-max(map(len, rows)) // multiple) * multiple
-    fill = [[-1] * (width - len(row)) for row in rows]
-    expected = [f + row if side == "left" else row + f for row, f in zip(rows, fill, strict=True)]
-    assert padded.shape == (len(rows), width)
-    assert padded.dtype == np.dtype(kind)
-    assert padded.tolist() == expected
-
-
-def test_pad_refuses_a_row_longer_than_the_width() -> None:
-    with pytest.raises(ValueError, match="row 1 has 3 items, more than the width of 2; cut it or widen"):
-        hr.pad(hr.Ragged.from_rows([[1], [1, 2, 3]]), width=2)
-
-
-def test_collate_keeps_the_structure_of_records() -> None:
-    batch = hr.collate([({"x": 1.5, "s": "a"}, [1, 2]), ({"x": 2.5, "s": "b"}, [3, 4])])
-    assert batch[0]["x"].tolist() == [1.5, 2.5]
-    assert batch[0]["s"].tolist() == ["a", "b"]
-    assert batch[1].tolist() == [[1, 2], [3, 4]]
-
-
-def test_collate_names_records_column_and_remedy_when_shapes_differ() -> None:
-    expected = (
-        r"column 'x' of record 1: expected shape \(2,\) as in record 0, got shape \(3,\); "
-        r"make the shapes equal, or name the column: batch\(..., ragged=\['x'\]\)"
-    )
-    with pytest.raises(hr.DataError, match=expected):
-        hr.collate([{"x": [1, 2]}, {"x": [1, 2, 3]}])
-
-
-def test_collate_refuses_records_of_another_structure() -> None:
-    with pytest.raises(
-        hr.DataError,
-        match=r"^record 1: expected a dict with keys \['x'\] as in record 0, got int 5",
-    ):
-        hr.collate([{"x": 1}, 5])
-    with pytest.raises(hr.DataError, match=r"got a dict with keys \['y'\]; give all records the same keys"):
-        hr.collate([{"x": 1}, {"y": 1}])
-
-
-def test_to_torch_shares_memory_and_keeps_texts() -> None:
-    torch = pytest.importorskip("torch")
-    x = np.arange(6, dtype=np.float32)
-    out = hr.to_torch({"x": x, "r": hr.Ragged.from_rows([[1, 2], [3]]), "s": hr.Strings.from_rows(["a"])})
-    assert out["x"].data_ptr() == x.ctypes.data
-    assert [row.tolist() for row in out["r"].unbind()] == [[1, 2], [3]]
-    assert out["s"].tolist() == ["a"]
-    assert isinstance(out["x"], torch.Tensor)
-
-
-def test_to_torch_copies_what_cannot_be_shared() -> None:
-    pytest.importorskip("torch")
-    read_only = np.arange(3)
-    read_only.flags.writeable = False
-    foreign = np.arange(3, dtype=">i4")
-    assert hr.to_torch((read_only, foreign, np.arange(3)[::-1]))[1].tolist() == [0, 1, 2]
+def test_ragged_take_looks_at_the_rows_asked_for_alone() -> None:
+    column = hr.Ragged(np.arange(4), np.array([0, 1, 3, 2, 9], np.int64))
+    assert column.take(np.array([1, 0])).tolist() == [[1, 2], [0]]
+    with pytest.raises(ValueError, match=r"offsets of row 2 are wrong: expected .* <= 4 \(.*\), got 3 to 2"):
+        column.take(np.array([0, 2]))
+    with pytest.raises(ValueError, match="offsets of row 3 are wrong"):
+        column.take(np.array([3]))

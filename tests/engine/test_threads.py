@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -25,14 +26,22 @@ def run(pieces: Any, work: Any, workers: int = 4, prefetch: int = 2, max_bytes: 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 7])
 def test_results_come_in_the_order_of_the_pieces(workers: int) -> None:
-    rng = np.random.default_rng(0)
-    delays = rng.random(200) * 0.002
+    assert [r.value for r in run(range(200), lambda n, clock: n * n, workers)] == [n * n for n in range(200)]
+
+
+def test_results_come_in_order_though_pieces_end_in_another() -> None:
+    ended: list[int] = []
+    odd = [threading.Event() for _ in range(100)]
 
     def work(n: int, clock: Clock) -> int:
-        time.sleep(delays[n])
-        return n * n
+        if n and n % 2 == 0:  # an even piece ends after the odd one that follows it
+            assert odd[n + 1].wait(TIMEOUT)
+        ended.append(n)
+        odd[n].set()
+        return n
 
-    assert [r.value for r in run(range(200), work, workers)] == [n * n for n in range(200)]
+    assert [r.value for r in run(range(100), work, workers=2)] == list(range(100))
+    assert ended.index(3) < ended.index(2)
 
 
 @pytest.mark.parametrize("workers", [0, 3])
@@ -72,32 +81,37 @@ def test_a_consumer_that_leaves_early_leaves_no_thread() -> None:
 
 
 def test_pieces_ahead_are_bounded_in_number() -> None:
-    begun = []
+    total, limit = 100, 2 * 3
+    consumed = 0
+    ahead: list[int] = []  # how far ahead of the consumer each piece was begun
+    begun = [threading.Event() for _ in range(total)]
 
-    def work(n: int, clock: Clock) -> int:
-        begun.append(n)
-        return n
+    def pieces() -> Iterator[int]:
+        for n in range(total):
+            ahead.append(n - consumed)
+            begun[n].set()
+            yield n
 
-    results = run(range(1000), work, workers=2, prefetch=3)
-    next(results)
-    time.sleep(0.2)
-    assert max(begun) <= 6
-    results.close()  # type: ignore[attr-defined]
+    for result in run(pieces(), lambda n, clock: n, workers=2, prefetch=3):
+        # The workers run ahead as far as they may …
+        assert begun[min(result.piece + limit, total - 1)].wait(TIMEOUT)
+        consumed = result.piece + 1
+    assert max(ahead) <= limit  # … and no further; `consumed` lags by the one result that is being handed over
 
 
 def test_results_ahead_are_bounded_in_bytes_but_one_always_passes() -> None:
-    ahead = []
     consumed = 0
+    ahead: list[int] = []
 
-    def work(n: int, clock: Clock) -> np.ndarray[Any, Any]:
-        ahead.append(n - consumed)
-        return np.zeros(1000, np.uint8)
+    def pieces() -> Iterator[int]:
+        for n in range(100):
+            ahead.append(n - consumed)
+            yield n
 
-    for result in run(range(100), work, workers=4, prefetch=50, max_bytes=3000):
+    for result in run(pieces(), lambda n, clock: np.zeros(1000, np.uint8), workers=4, prefetch=50, max_bytes=3000):
         consumed = result.piece + 1
-        time.sleep(0.001)
-    assert max(ahead[10:]) <= 4
-    assert len(list(run(range(5), work, workers=2, max_bytes=1))) == 5
+    assert max(ahead) <= 3  # of 200 pieces that `prefetch` would allow
+    assert len(list(run(range(5), lambda n, clock: np.zeros(1000, np.uint8), workers=2, max_bytes=1))) == 5
 
 
 def test_a_stuck_worker_is_reported_with_what_it_does() -> None:
@@ -144,12 +158,54 @@ def test_many_starts_and_stops_from_many_threads() -> None:
                     break
             assert total == sum(range(number + 1)) or number >= 20
 
-    threads = [threading.Thread(target=once, args=(n,)) for n in range(8)]
-    for thread in threads:
+    starters = [threading.Thread(target=once, args=(n,)) for n in range(8)]
+    for thread in starters:
         thread.start()
-    for thread in threads:
+    for thread in starters:
         thread.join(TIMEOUT)
         assert not thread.is_alive()
+
+
+def test_a_run_that_the_garbage_collector_closes_on_its_own_worker_ends() -> None:
+    collected = threading.Event()
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+            self.results = run(pieces(), lambda n, clock: n, workers=2)
+
+    def pieces() -> Iterator[int]:
+        for n in range(1_000_000):
+            if n > 10:
+                gc.collect()  # on the worker that takes this piece
+                collected.set()
+            yield n
+
+    cycle = Cycle()
+    next(cycle.results)
+    del cycle
+    gc.collect()
+    deadline = time.monotonic() + TIMEOUT
+    while [t for t in threading.enumerate() if t.name.startswith("headrace-worker")]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_closing_inside_the_lock_does_not_hang() -> None:
+    threaded = threads._ThreadRun(range(100), lambda n, clock: n, limit=4, max_bytes=1 << 20)
+    done = threading.Event()
+
+    def close_while_holding_the_lock() -> None:
+        with threaded._lock:
+            threaded.close()
+        done.set()
+
+    threaded.start(1)
+    closer = threading.Thread(target=close_while_holding_the_lock, daemon=True)
+    closer.start()
+    assert done.wait(TIMEOUT)
+    with pytest.raises(StuckError, match="workers have ended"):
+        threaded.next_result(None)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

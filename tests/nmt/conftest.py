@@ -17,6 +17,7 @@ torch.set_num_threads(1)  # the tensors here are small; threads would only wait 
 
 MakeBatch = Callable[..., Batch]
 MakeModel = Callable[..., Seq2Seq]
+Toy = Callable[..., HParams]
 
 
 @pytest.fixture
@@ -46,6 +47,29 @@ def make_model() -> MakeModel:
         src_words = TGT_WORDS if hparams.share_vocab else SRC_WORDS
         generator = torch.Generator().manual_seed(seed)
         return Seq2Seq(hparams, src_words, TGT_WORDS, generator).double().eval()
+
+    return make
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Toy:
+    """Writes a corpus in which the target is the source in capitals; returns settings for it, changed as asked for."""
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(12)]
+    for name, count in (("train", 150), ("dev", 12), ("test", 9)):
+        lines = [" ".join(rng.choice(words, rng.integers(1, 7))) for _ in range(count)]
+        (tmp_path / f"{name}.de").write_text("\n".join(lines) + "\n")
+        (tmp_path / f"{name}.en").write_text("\n".join(lines).upper() + "\n")
+    for suffix, vocab in (("de", words), ("en", [word.upper() for word in words])):
+        (tmp_path / f"vocab.{suffix}").write_text("\n".join(["<unk>", "<s>", "</s>", *vocab]) + "\n")
+
+    def make(**settings: object) -> HParams:
+        prefixes = {f"{name}_prefix": str(tmp_path / name) for name in ("train", "dev", "test", "vocab")}
+        small = {"num_units": 16, "num_layers": 1, "batch_size": 16, "attention": "scaled_luong", "optimizer": "adam"}
+        run = {"learning_rate": 0.01, "num_train_steps": 6, "steps_per_stats": 2, "random_seed": 5}
+        # One thread: these products are too small for two, which would wait for each other on a busy machine.
+        place = {"src": "de", "tgt": "en", "out_dir": str(tmp_path / "out"), "num_intra_threads": 1}
+        return HParams().replace(**{**prefixes, **small, **run, **place, **settings})
 
     return make
 

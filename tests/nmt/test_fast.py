@@ -60,6 +60,19 @@ def test_the_models_own_precision(make_batch: MakeBatch, make_model: MakeModel) 
         torch.testing.assert_close(gradients[1][name], value, rtol=1e-5, atol=1e-6, msg=name)
 
 
+def test_a_model_that_is_sure_of_the_wrong_words_has_a_finite_loss(
+    make_batch: MakeBatch, make_model: MakeModel
+) -> None:
+    torch.set_flush_denormal(True)
+    model = make_model(attention="luong").float()
+    with torch.no_grad():
+        model.projection_UV.mul_(1e4)
+    batch = make_batch([3, 7, 1, 5], [6, 2, 9, 1])
+    expected = model.loss(batch).item()
+    assert expected > 500
+    assert fast.loss(model, batch).item() == pytest.approx(expected, rel=1e-5)
+
+
 def test_bfloat16_is_near(make_batch: MakeBatch, make_model: MakeModel) -> None:
     batch = make_batch([3, 7, 1, 5], [6, 2, 9, 1])
     model = make_model(attention="scaled_luong", compute_dtype="bfloat16").float()

@@ -51,6 +51,16 @@ def test_long_epochs_have_several_windows(n: int, size: int) -> None:
         assert last.ids[0, -1] + 1 == first.ids[0, 0]
 
 
+@pytest.mark.parametrize(
+    ("size", "batches_of_a_window"),
+    [(1, 65536), (2, 32768), (3, 21845), (128, 512), (1000, 65), (40_000, 1), (65_536, 1), (65_537, 1), (1 << 40, 1)],
+)
+def test_what_a_saved_window_number_means_is_fixed(size: int, batches_of_a_window: int) -> None:
+    """A state of version 1 counts windows of this many batches: change it only with a new version of the state."""
+    plan = FixedBatches(Repeat(Leaf(0, 1), None), size)
+    assert len(plan.window(0, 0)) == batches_of_a_window
+
+
 def test_endless_plans_have_endless_batches() -> None:
     plan = FixedBatches(Repeat(Leaf(0, 10), None), 4)
     assert plan.num_windows(0) is plan.num_batches(0) is None

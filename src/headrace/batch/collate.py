@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,11 @@ def collate(
     become `Strings`; columns named in `ragged` may differ in their first dimension and become `Ragged`; anything else
     stays a list of Python objects.
 
+    A column is of one kind: booleans, whole numbers, floats, complex numbers. Sizes of a kind are widened to the
+    largest (int32 and int64 make int64), but kinds aren't mixed, since the dtype would then change from batch to batch.
+    Empty rows take the dtype of the others; where all are empty, that of the arrays among them, and float64 if all are
+    lists, of which nothing is known.
+
     Args:
         records: At least one record: a value, or a tuple or dict of records. Lists are arrays.
         ragged: Names of the columns whose rows vary in length (dots join the names of nested records; `""` names
@@ -33,8 +38,8 @@ def collate(
         name: The column that the records are, where they are part of larger ones.
 
     Raises:
-        DataError: If two records differ in structure, or in the shape of a column that isn't ragged. The message names
-            both records, the column and what to do.
+        DataError: If two records differ in structure, in the kind of their numbers, or in the shape of a column that
+            isn't ragged. The message names both records, the column and what to do.
 
     Example:
         >>> import headrace as hr
@@ -86,7 +91,7 @@ class _Collate:
                     remedy = "return records of one kind"
                     self.differ(name, i, f"a Python object ({type(first).__name__})", _describe(value), remedy)
             return Objects(values)
-        arrays = [self.array(value, name, i) for i, value in enumerate(values)]
+        arrays = self.of_one_type(values, [self.array(value, name, i) for i, value in enumerate(values)], name)
         if name in self.ragged:
             try:
                 return Ragged.from_rows(arrays)
@@ -115,16 +120,73 @@ class _Collate:
             raise DataError(
                 f"{_column(name)}{self.where(i)}: expected numbers, got {_describe(value)}; convert it in a map"
             )
+        # NumPy makes texts of the numbers in a list that also holds a text.
+        if isinstance(value, list) and array.dtype.kind in "US" and not all(map(_is_text, _items(value))):
+            raise DataError(
+                f"column {name!r} of {self.where(i)}: expected numbers or texts, got both: {_describe(value)}; "
+                "convert it in a map"
+            )
         return array
 
-    def differ(self, name: str, i: int, expected: str, got: str, remedy: str) -> None:
+    def of_one_type(
+        self, values: Sequence[Any], arrays: list[np.ndarray[Any, Any]], name: str
+    ) -> list[np.ndarray[Any, Any]]:
+        """The arrays in the dtype that holds them all; `values` are what they were made of."""
+        if len({array.dtype for array in arrays}) == 1:
+            return arrays
+        # An empty list says nothing about its type; an empty array does, where nothing else says more.
+        known = [i for i, array in enumerate(arrays) if array.size]
+        known = known or [i for i, value in enumerate(values) if not isinstance(value, list)]
+        first = known[0]
+        expected = _kind(arrays[first].dtype)
+        dtype = arrays[first].dtype
+        for i in known:
+            try:
+                wider = np.promote_types(dtype, arrays[i].dtype)
+            except TypeError:
+                wider = None
+            # int64 and uint64 have no common integer type: NumPy would make floats of both.
+            if wider is None or _kind(arrays[i].dtype) != expected or _kind(wider) != expected:
+                self.differ(
+                    name,
+                    i,
+                    f"{expected} ({arrays[first].dtype})",
+                    f"{_kind(arrays[i].dtype)} ({arrays[i].dtype}): {_describe(values[i])}",
+                    "convert it in a map, so that all records agree",
+                    first,
+                )
+            else:
+                dtype = wider
+        return [array if array.dtype == dtype else array.astype(dtype) for array in arrays]
+
+    def differ(self, name: str, i: int, expected: str, got: str, remedy: str, first: int = 0) -> None:
         raise DataError(
-            f"{_column(name)}{self.where(i)}: expected {expected} as in {self.where(0)}, got {got}; {remedy}"
+            f"{_column(name)}{self.where(i)}: expected {expected} as in {self.where(first)}, got {got}; {remedy}"
         )
 
 
 def _column(name: str) -> str:
     return f"column {name!r} of " if name else ""
+
+
+_KINDS = {"b": "booleans", "i": "whole numbers", "u": "whole numbers", "f": "floats", "c": "complex numbers"}
+_KINDS |= {"U": "texts", "S": "bytes", "M": "dates", "m": "durations"}
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    return _KINDS.get(dtype.kind, dtype.name)
+
+
+def _items(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _items(item)
+    else:
+        yield value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, (str, bytes)) or (isinstance(value, np.ndarray) and value.dtype.kind in "US")
 
 
 def _is_torch(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -35,7 +36,8 @@ def pad(
         Shape `(rows, width, ...)`, with the dtype of the values.
 
     Raises:
-        ValueError: If a row is longer than `width`, or an argument is out of range.
+        ValueError: If a row is longer than `width`, the dtype of the values can't hold `value`, or an argument is out
+            of range.
 
     Example:
         >>> import headrace as hr
@@ -56,7 +58,7 @@ def pad(
         row = int(lengths.argmax())
         raise ValueError(f"row {row} has {longest} items, more than the width of {width}; cut it or widen")
     width = -(-width // multiple_of) * multiple_of
-    fill = _as_item(value, column.values.dtype)
+    fill = _fill(value, column.values.dtype)
     values = np.ascontiguousarray(column.values)
     padded: NDArray[Any] = _native.pad_ragged(values, column.offsets, width, fill, side == "left")
     return padded
@@ -72,13 +74,23 @@ def _whole(name: str, value: Any, least: int) -> int:
     return number
 
 
-def _as_item(value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The value in the type of the rows' items; refused if it would become another number."""
-    try:
-        with np.errstate(invalid="ignore", over="ignore"):
-            item = np.asarray(value).astype(dtype)
-    except (TypeError, ValueError):
-        item = None
-    if item is None or value is None or item.ndim or (dtype.kind in "biu" and item != value):
-        raise ValueError(f"can't pad with {value!r:.60}: the rows hold {dtype}, which has no such value")
-    return item
+def _fill(value: float, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The value as one of `dtype`; a cast that makes another number of it would be found by nobody."""
+    given = np.array(value)
+    if given.ndim:
+        raise ValueError(f"pad: the value is one number, got {value!r:.60}")
+    if dtype.kind not in "biufc":
+        return given.astype(dtype)
+    if given.dtype.kind in "biufc":
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+            fill = given.astype(dtype)
+        # Floats may round (0.1 in float32), but not become infinite or lose an imaginary part.
+        if dtype.kind in "fc":
+            fits = np.isfinite(fill).all() or not np.isfinite(given).all()
+            fits = fits and (dtype.kind == "c" or not np.iscomplex(given).any())
+        else:
+            fits = (fill == given).all()
+        if fits:
+            return fill
+    raise ValueError(f"pad: {value!r} doesn't fit into a column of {dtype}; choose another value or widen the column")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -94,7 +95,8 @@ class Bucket(BatchNode):
     def describe(self) -> str:
         """Names all parameters; long lists of boundaries by their ends."""
         b = self.boundaries
-        edges = list(b) if len(b) <= 8 else f"{b[0]}…{b[-1]}/{len(b)}"
+        # Long lists are shortened, but not so that two of them could look the same.
+        edges = list(b) if len(b) <= 8 else f"{b[0]}…{b[-1]}/{len(b)}/{zlib.crc32(repr(b).encode()):08x}"
         by = function_name(self.by) if callable(self.by) else self.by and list(self.by)
         words = arguments(
             batch_size=self.batch_size,
@@ -143,7 +145,7 @@ class BucketLengths:
         else:
             columns = list(known_lengths(self.reader, rows, self.by, "bucket").values())
             lengths = columns[0] if len(columns) == 1 else np.maximum.reduce(columns)
-        return lengths
+        return lengths  # in whatever type they came: the plan refuses what is out of range
 
 
 def width_boundaries(width: int, count: int) -> tuple[int, ...]:
@@ -163,10 +165,9 @@ class CollateReader(BatchReader):
     """Puts the records of a batch together."""
 
     def __init__(self, parent: Reader, ragged: Sequence[str], drop_remainder: bool) -> None:
-        self.parent = parent
+        super().__init__(parent)
         self.ragged = ragged
         self.drop_remainder = drop_remainder
-        self.slots = parent.slots
 
     def read(self, rows: Rows, clock: Clock) -> Tree:
         """Reads the records; those that are Python objects become columns."""
@@ -189,15 +190,6 @@ class CollateReader(BatchReader):
         """As the parent, but where a stream ends in mid-batch, that batch may be left out."""
         found = self.parent.advance(rows, wanted)
         return 0 if self.drop_remainder and found < len(rows) else found
-
-    def where(self, ids: NDArray[np.int64]) -> str:
-        """As the parent names it."""
-        return self.parent.where(ids)
-
-    @property
-    def leaves(self) -> frozenset[int]:
-        """The parent's."""
-        return self.parent.leaves
 
     def column_names(self) -> list[str] | None:
         """The parent's."""

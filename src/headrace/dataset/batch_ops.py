@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from headrace.batch.columns import Ragged
 from headrace.batch.pad import Side, pad
 from headrace.batch.tree import Tree, child, is_branch, rebuild
@@ -106,9 +103,7 @@ class MapBatches(BatchNode):
 class ChangingReader(BatchReader):
     """Reads batches through another reader and changes each."""
 
-    def __init__(self, parent: BatchReader) -> None:
-        self.parent = parent
-        self.slots = parent.slots
+    parent: BatchReader
 
     @abstractmethod
     def change(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
@@ -121,19 +116,6 @@ class ChangingReader(BatchReader):
     def read_none(self, example: Rows, clock: Clock) -> Tree:
         """The parent's batch of no records, changed."""
         return self.change(self.parent.read_none(example, clock), example.take(slice(0, 0)), clock)
-
-    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
-        """As the parent."""
-        return self.parent.advance(rows, wanted)
-
-    def where(self, ids: NDArray[np.int64]) -> str:
-        """As the parent names it."""
-        return self.parent.where(ids)
-
-    @property
-    def leaves(self) -> frozenset[int]:
-        """The parent's."""
-        return self.parent.leaves
 
 
 class PadReader(ChangingReader):
@@ -155,7 +137,14 @@ class PadReader(ChangingReader):
                 full = child(name, key)
                 padded[key] = self._pad(part, full, rows)
                 if isinstance(padded[key], tuple) and isinstance(part, Ragged):
-                    padded[key], padded[f"{key}_len"] = padded[key]
+                    beside = f"{key}_len"
+                    if beside in tree:
+                        raise DataError(
+                            f"pad: the lengths of column {full!r} would replace the column {child(name, beside)!r} "
+                            "that the records have; name one of the two otherwise, or leave the lengths out: "
+                            "pad(…, lengths=False)"
+                        )
+                    padded[key], padded[beside] = padded[key]
             return padded
         if is_branch(tree):
             return rebuild(tree, [self._pad(part, child(name, i), rows) for i, part in enumerate(tree)])
@@ -179,7 +168,10 @@ class PadReader(ChangingReader):
                 f"pad: column {name!r} of {self.where(rows.ids[:, row])} has {int(lengths[row])} items, more than "
                 f"the width of {p.width}; cut it (tokens(max_length=…)), filter_length, or widen"
             )
-        array = pad(column, p.value_of(name), side=p.side, width=p.width, multiple_of=p.multiple_of)
+        try:
+            array = pad(column, p.value_of(name), side=p.side, width=p.width, multiple_of=p.multiple_of)
+        except ValueError as error:
+            raise DataError(f"column {name!r}: {error}") from None
         return (array, lengths) if p.lengths else array
 
 

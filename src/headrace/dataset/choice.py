@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records
 from headrace.errors import DataError, PlanError
 from headrace.plan import LEAF_SHIFT, Rows
+
+if TYPE_CHECKING:
+    from headrace.dataset.tokens import Encoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,10 @@ class ChoiceReader(Reader):
             if of_part < len(where):
                 found = min(found, int(where[of_part]))
         return found
+
+    def encode(self, name: str, encoding: Encoding) -> Reader:
+        """Each part by itself."""
+        return ChoiceReader([part.encode(name, encoding) for part in self.parts])
 
     def where(self, ids: NDArray[np.int64]) -> str:
         """As the record's own part names it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Dataset:
 
     # order ---------------------------------------------------------------------------------------------------------
 
-    def shuffle(self, seed: int = 0, *, window: int | None = None) -> Dataset:
+    def shuffle(self, *, seed: int = 0, window: int | None = None) -> Dataset:
         """Puts the records in a random order, another one each epoch.
 
         The order is a seeded permutation that needs no memory and no start-up time, whatever the number of records; it
@@ -174,6 +174,7 @@ class Dataset:
         max_length: PerColumn[int] | None = None,
         bos: PerColumn[str] | None = None,
         eos: PerColumn[str] | None = None,
+        separators: str | None = None,
     ) -> Dataset:
         """Replaces texts by the ids of their tokens: split at whitespace, look up, cut, add begin and end.
 
@@ -185,6 +186,7 @@ class Dataset:
             max_length: Tokens kept of a text, not counting begin and end.
             bos: Token of the vocabulary to put before each text.
             eos: Token of the vocabulary to put after each text.
+            separators: The characters that separate tokens; None takes those of `read_text`, else white space.
 
         Raises:
             PlanError: When compiled, if a column or a token isn't there.
@@ -196,7 +198,7 @@ class Dataset:
             >>> [ids.tolist() for ids in texts.tokens(vocab, eos="</s>")]
             [[2, 3, 1], [2, 0, 1]]
         """
-        return Dataset(Tokens(self._node, vocab, max_length, bos, eos))
+        return Dataset(Tokens(self._node, vocab, max_length, bos, eos, separators))
 
     # batches -------------------------------------------------------------------------------------------------------
 
@@ -227,7 +229,7 @@ class Dataset:
         num_buckets: int = 64,
         boundaries: Sequence[int] | None = None,
         by: str | Sequence[str] | LengthKey | None = None,
-        window: int | None = -1,
+        window: int | Literal["auto"] | None = "auto",
         drop_remainder: bool = False,
     ) -> Batches:
         """Puts records of like length together, so that little is padding.
@@ -248,7 +250,7 @@ class Dataset:
             by: The column whose length counts, or several of which the longest counts (by default all known), or a
                 function of a dict of length arrays that gives one integer array.
             window: Records that are planned together, of which a few batches at the end may not be full; None is the
-                whole epoch. By default 1,000 batches, or 131,072 records with `max_tokens`.
+                whole epoch. `"auto"` is 1,000 batches, or 131,072 records with `max_tokens`.
             drop_remainder: Leave out batches that aren't full at the end of a window.
 
         Raises:
@@ -279,7 +281,7 @@ class Dataset:
             edges = tuple(_whole("bucket", "boundaries", edge, 0) for edge in boundaries)
         if list(edges) != sorted(set(edges)):
             raise PlanError(f"bucket: boundaries ascend from 0 on, got {list(edges)}")
-        if window == -1:
+        if window == "auto":
             window = 131_072 if batch_size is None else 1000 * batch_size
         window = _size("bucket", "window", window)
         key = by if callable(by) else as_columns(by)

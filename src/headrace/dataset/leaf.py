@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,14 @@ from numpy.typing import NDArray
 from headrace.batch.tree import Tree
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records
+from headrace.errors import PlanError
 from headrace.formats.source import Source
 from headrace.formats.stream import StreamCursor, StreamSource
+from headrace.formats.text import TextSource
 from headrace.plan import LEAF_SHIFT, Leaf, Rows
+
+if TYPE_CHECKING:
+    from headrace.dataset.tokens import Encoding
 
 _RECORD = (1 << LEAF_SHIFT) - 1
 
@@ -40,6 +46,8 @@ class SourceNode(Node):
         if isinstance(self.source, StreamSource):
             reader = StreamReader(self.source, leaf)
             numbering.streams.append(reader)
+        elif isinstance(self.source, TextSource):
+            reader = TextReader(self.source, leaf)
         else:
             reader = LeafReader(self.source, leaf)
         return Records(Leaf(leaf, self.source.num_records), reader)
@@ -84,6 +92,41 @@ class LeafReader(Reader):
     def column_names(self) -> list[str] | None:
         """As the source names them."""
         return self.source.column_names()
+
+
+class TextReader(LeafReader):
+    """Reads lines of text files; token ids come from them in one native pass."""
+
+    source: TextSource
+
+    def encode(self, name: str, encoding: Encoding) -> Reader:
+        """Reads, splits and looks up at once."""
+        return EncodedTextReader(self.source, self.leaf, encoding) if name == "" else super().encode(name, encoding)
+
+
+class EncodedTextReader(LeafReader):
+    """Reads, splits and looks up lines of a file in one native pass."""
+
+    source: TextSource
+
+    def __init__(self, source: TextSource, leaf: int, encoding: Encoding) -> None:
+        super().__init__(source, leaf)
+        self.encoding = encoding
+        if encoding.separators not in (None, source.separators):
+            raise PlanError(
+                f"tokens(separators={encoding.separators!r}) differs from the source's {source.separators!r}, by which "
+                "its index counts tokens; say read_text(separators=…)"
+            )
+
+    def read(self, rows: Rows, clock: Clock) -> Tree:
+        """One native call for all rows."""
+        e = self.encoding
+        with clock.stage("read"):
+            return self.source.encode(self.records(rows), e.vocab, max_length=e.max_length, bos=e.bos, eos=e.eos)
+
+    def lengths(self, rows: Rows) -> dict[str, NDArray[np.int64]]:
+        """Of the index's token counts."""
+        return {name: self.encoding.lengths(column) for name, column in super().lengths(rows).items()}
 
 
 class StreamReader(LeafReader):

@@ -6,15 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, records
 from headrace.clock import Clock
-from headrace.dataset.node import Node, Numbering, Reader, Records, arguments, function_name
+from headrace.dataset.node import Node, Numbering, Reader, Records, WrappingReader, arguments, function_name
 from headrace.errors import add_note
-from headrace.plan import Rows, record_rng
+from headrace.plan import RecordRng, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +44,14 @@ class Map(Node):
         return Records(built.plan, MapReader(built.reader, self.fn, draw))
 
 
-class MapReader(Reader):
+class MapReader(WrappingReader):
     """Reads records and calls a function with each."""
 
     def __init__(self, parent: Reader, fn: Callable[..., Any], draw: tuple[int, int] | None) -> None:
-        self.parent = parent
+        super().__init__(parent)
         self.fn = fn
-        self.draw = draw
-        self.slots = parent.slots
+        # Two maps of one description must not draw alike, so the step's number goes into the key.
+        self.rng = None if draw is None else RecordRng(draw[0], stream=draw[1])
 
     def read(self, rows: Rows, clock: Clock) -> Tree:
         """One call of the function for each record; an error of its own names the record in a note."""
@@ -63,30 +60,11 @@ class MapReader(Reader):
         with clock.stage("map"):
             for i, record in enumerate(records(tree)):
                 try:
-                    if self.draw is None:
+                    if self.rng is None:
                         changed.append(self.fn(record))
                     else:
-                        changed.append(self.fn(record, self._generator(rows, i)))
+                        changed.append(self.fn(record, self.rng.at(int(rows.passes[i]), int(rows.ids[0, i]))))
                 except Exception as error:
                     add_note(error, f"headrace: in map({function_name(self.fn)}) of {self.where(rows.ids[:, i])}")
                     raise
         return changed
-
-    def _generator(self, rows: Rows, i: int) -> np.random.Generator:
-        assert self.draw is not None
-        seed, step = self.draw
-        # Two maps of one description must not draw alike, so the step's number goes into the key.
-        return record_rng(seed, int(rows.passes[i]), int(rows.ids[0, i]), stream=step)
-
-    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
-        """As the parent."""
-        return self.parent.advance(rows, wanted)
-
-    def where(self, ids: NDArray[np.int64]) -> str:
-        """As the parent names it."""
-        return self.parent.where(ids)
-
-    @property
-    def leaves(self) -> frozenset[int]:
-        """The parent's."""
-        return self.parent.leaves

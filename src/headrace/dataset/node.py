@@ -24,6 +24,7 @@ from headrace.plan import BatchPlan, Plan, Rows
 
 if TYPE_CHECKING:
     from headrace.dataset.leaf import StreamReader
+    from headrace.dataset.tokens import Encoding
 
 
 class Reader(ABC):
@@ -72,8 +73,35 @@ class Reader(ABC):
         """The names of the columns, or None where only the data can tell (after a map)."""
         return None
 
+    def encode(self, name: str, encoding: Encoding) -> Reader:
+        """A reader that gives token ids for a column of texts. Those that can do so as they read override this."""
+        from headrace.dataset.tokens import EncodedColumnReader
 
-class BatchReader(Reader):
+        return EncodedColumnReader(self, name, encoding)
+
+
+class WrappingReader(Reader):
+    """Reads through another reader, and is like it in all that it doesn't say otherwise."""
+
+    def __init__(self, parent: Reader) -> None:
+        self.parent = parent
+        self.slots = parent.slots
+
+    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
+        """As the parent."""
+        return self.parent.advance(rows, wanted)
+
+    def where(self, ids: NDArray[np.int64]) -> str:
+        """As the parent names it."""
+        return self.parent.where(ids)
+
+    @property
+    def leaves(self) -> frozenset[int]:
+        """The parent's."""
+        return self.parent.leaves
+
+
+class BatchReader(WrappingReader):
     """Reads whole batches."""
 
     @abstractmethod

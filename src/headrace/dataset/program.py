@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from headrace.dataset.leaf import StreamReader
 from headrace.dataset.node import BatchNode, BatchReader, Numbering, check_depth, steps
@@ -10,7 +11,7 @@ from headrace.formats.source import Fingerprint, Source
 from headrace.plan import BatchPlan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """What a loader runs.
 
@@ -28,8 +29,9 @@ class Program:
     sources: tuple[Source, ...]
     streams: tuple[StreamReader, ...]
 
+    @cached_property
     def fingerprints(self) -> list[Fingerprint]:
-        """What tells each source's data from other data."""
+        """What tells each source's data from other data; found out once, as sources don't change."""
         return [source.fingerprint() for source in self.sources]
 
 

@@ -13,10 +13,7 @@ from headrace.batch.collate import collate
 from headrace.batch.columns import Objects, Ragged, Strings
 from headrace.batch.tree import Tree, map_leaves
 from headrace.clock import Clock
-from headrace.dataset.choice import ChoiceReader
-from headrace.dataset.leaf import LeafReader
-from headrace.dataset.node import Node, Numbering, Reader, Records, arguments
-from headrace.dataset.zip import ZipReader
+from headrace.dataset.node import Node, Numbering, Reader, Records, WrappingReader, arguments
 from headrace.errors import DataError, PlanError
 from headrace.formats.text import TextSource
 from headrace.plan import Rows
@@ -36,12 +33,14 @@ class Encoding:
         max_length: Tokens kept of a text, not counting begin and end; None keeps all.
         bos: Id put before the tokens, or None.
         eos: Id put after them, or None.
+        separators: The characters that separate tokens; None takes the source's own, or white space.
     """
 
     vocab: Vocab
     max_length: int | None
     bos: int | None
     eos: int | None
+    separators: str | None
 
     def lengths(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
         """Ids of each text, of its number of tokens."""
@@ -59,6 +58,7 @@ class Tokens(Node):
         max_length: Tokens kept of a text.
         bos: Token of the vocabulary to put before each text.
         eos: Token of the vocabulary to put after each text.
+        separators: The characters that separate tokens; None takes the source's own, or white space.
     """
 
     parent: Node
@@ -66,6 +66,7 @@ class Tokens(Node):
     max_length: PerColumn[int] | None
     bos: PerColumn[str] | None
     eos: PerColumn[str] | None
+    separators: str | None
 
     @property
     def parents(self) -> tuple[Node, ...]:
@@ -75,7 +76,9 @@ class Tokens(Node):
     def describe(self) -> str:
         """Names vocabularies by their content and the other arguments by value."""
         vocab = _words(self.vocab, lambda v: v.fingerprint()[:8] if isinstance(v, Vocab) else repr(v))
-        return f"tokens(vocab={vocab}, {arguments(max_length=self.max_length, bos=self.bos, eos=self.eos)})"
+        words = arguments(max_length=self.max_length, bos=self.bos, eos=self.eos)
+        separators = "" if self.separators is None else f", separators={self.separators!r}"
+        return f"tokens(vocab={vocab}{', ' if words else ''}{words}{separators})"
 
     def build(self, numbering: Numbering) -> Records:
         """Keeps the order and puts the encoding as near to the file as it can."""
@@ -89,12 +92,23 @@ class Tokens(Node):
         for name, vocab in vocabs.items():
             if not isinstance(vocab, Vocab):
                 raise PlanError(f"tokens takes a Vocab for column {name!r}, got {type(vocab).__name__} {vocab!r:.60}")
+            self._check_separators(reader, numbering)
             limit = max_lengths.get(name)
             if limit is not None:
                 limit = _limit(limit, name)
             begin, end = (_special(vocab, table.get(name), name) for table in (begins, ends))
-            reader = encode(reader, name, Encoding(vocab, limit, begin, end))
+            reader = reader.encode(name, Encoding(vocab, limit, begin, end, self.separators))
         return Records(built.plan, reader)
+
+    def _check_separators(self, reader: Reader, numbering: Numbering) -> None:
+        # Behind a map nobody knows which file a text came from, and so how its tokens are separated.
+        if self.separators is None and reader.column_names() is None:
+            for source in numbering.sources:
+                if isinstance(source, TextSource) and source.separators is not None:
+                    raise PlanError(
+                        f"tokens after a map doesn't know that read_text(separators={source.separators!r}) is meant; "
+                        "say tokens(separators=…)"
+                    )
 
 
 def _limit(value: Any, name: str) -> int:
@@ -150,52 +164,13 @@ def _words(value: PerColumn[Any], word: Any) -> str:
     return str(word(value))
 
 
-def encode(reader: Reader, name: str, encoding: Encoding) -> Reader:
-    """A reader that gives ids for one column.
-
-    Texts that come straight from a file are encoded as they are read, in one native pass; so the step is pushed down
-    through zips and choices to the file where that is possible.
-    """
-    if type(reader) is LeafReader and isinstance(reader.source, TextSource) and name == "":
-        return EncodedTextReader(reader.source, reader.leaf, encoding)
-    if isinstance(reader, ChoiceReader):
-        return ChoiceReader([encode(part, name, encoding) for part in reader.parts])
-    if isinstance(reader, ZipReader):
-        first, _, rest = name.partition(".")
-        number = reader.part(first)
-        if number is not None:
-            return reader.replace(number, encode(reader.parts[number], rest, encoding))
-    return EncodedColumnReader(reader, name, encoding)
-
-
-class EncodedTextReader(LeafReader):
-    """Reads, splits and looks up lines of a file in one native pass."""
-
-    source: TextSource
-
-    def __init__(self, source: TextSource, leaf: int, encoding: Encoding) -> None:
-        super().__init__(source, leaf)
-        self.encoding = encoding
-
-    def read(self, rows: Rows, clock: Clock) -> Tree:
-        """One native call for all rows."""
-        e = self.encoding
-        with clock.stage("read"):
-            return self.source.encode(self.records(rows), e.vocab, max_length=e.max_length, bos=e.bos, eos=e.eos)
-
-    def lengths(self, rows: Rows) -> dict[str, NDArray[np.int64]]:
-        """Of the index's token counts."""
-        return {name: self.encoding.lengths(column) for name, column in super().lengths(rows).items()}
-
-
-class EncodedColumnReader(Reader):
+class EncodedColumnReader(WrappingReader):
     """Encodes one column of what another reader gives."""
 
     def __init__(self, parent: Reader, name: str, encoding: Encoding) -> None:
-        self.parent = parent
+        super().__init__(parent)
         self.name = name
         self.encoding = encoding
-        self.slots = parent.slots
 
     def read(self, rows: Rows, clock: Clock) -> Tree:
         """Encodes the column of all rows in one native call."""
@@ -220,20 +195,7 @@ class EncodedColumnReader(Reader):
         if not isinstance(column, Strings):
             raise DataError(f"tokens: column {self.name!r} holds {type(column).__name__}, expected texts")
         e = self.encoding
-        return e.vocab.encode(column, max_length=e.max_length, bos=e.bos, eos=e.eos)
-
-    def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
-        """As the parent."""
-        return self.parent.advance(rows, wanted)
-
-    def where(self, ids: NDArray[np.int64]) -> str:
-        """As the parent names it."""
-        return self.parent.where(ids)
-
-    @property
-    def leaves(self) -> frozenset[int]:
-        """The parent's."""
-        return self.parent.leaves
+        return e.vocab.encode(column, max_length=e.max_length, bos=e.bos, eos=e.eos, separators=e.separators)
 
     def lengths(self, rows: Rows) -> dict[str, NDArray[np.int64]]:
         """The parent's, with this column's as they will be."""

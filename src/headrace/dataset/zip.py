@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records
 from headrace.errors import DataError, PlanError
 from headrace.plan import Rows
+
+if TYPE_CHECKING:
+    from headrace.dataset.tokens import Encoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,14 @@ class ZipReader(Reader):
         """The number of the part that has this name."""
         names = list(self._prefixed())
         return names.index(name) if name in names else None
+
+    def encode(self, name: str, encoding: Encoding) -> Reader:
+        """The part that the column is of, by itself."""
+        first, _, rest = name.partition(".")
+        number = self.part(first)
+        if number is None:
+            return super().encode(name, encoding)
+        return self.replace(number, self.parts[number].encode(rest, encoding))
 
     def replace(self, number: int, reader: Reader) -> ZipReader:
         """The same zip with another reader for one part."""

@@ -23,7 +23,7 @@ class Stats:
     Attributes:
         batches: Batches given to the consumer.
         bytes: Bytes of those batches.
-        wall: Seconds from the first request to the last.
+        wall: Seconds that the consumer waited for batches and worked on them; time between epochs doesn't count.
         waited: Seconds that the consumer waited for batches.
         workers: Worker threads; 0 means that the consumer does the work itself.
         stages: Cost by stage (`"read"`, `"map"`, `"collate"`, `"pad"` …); `"plan"` and `"other"` included.
@@ -90,17 +90,20 @@ class StatsCollector:
         self._waited = 0.0
         self._asked = 0
         self._fill = 0.0
-        self._began: float | None = None
-        self._ended = 0.0
+        self._wall = 0.0
+        self._given: float | None = None  # when the consumer got its last batch
         self._in_order: dict[str, float] = {"plan": 0.0}
         self._seconds: dict[str, tuple[float, float]] = {}
+
+    def began(self) -> None:
+        """The consumer begins to iterate; what it did since the last time (evaluation, checkpoints) doesn't count."""
+        self._given = None
 
     def waited(self, seconds: float, *, ready: int) -> None:
         """The consumer has waited for a result; so many were ready when it asked."""
         now = time.perf_counter()
-        if self._began is None:
-            self._began = now - seconds
-        self._ended = now
+        self._wall += seconds if self._given is None else now - self._given
+        self._given = now
         self._waited += seconds
         self._asked += 1
         self._fill += min(1.0, ready / self._capacity) if self._capacity else 0.0
@@ -130,11 +133,10 @@ class StatsCollector:
         for name, seconds in self._in_order.copy().items():
             before = stages.get(name, Stage(0.0, 0.0))
             stages[name] = Stage(before.wall + seconds, before.cpu + seconds)
-        began = self._ended if self._began is None else self._began
         return Stats(
             batches=self._batches,
             bytes=self._bytes,
-            wall=self._ended - began,
+            wall=self._wall,
             waited=self._waited,
             workers=self._workers,
             stages=stages if self._batches else {},

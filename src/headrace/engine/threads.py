@@ -67,7 +67,10 @@ def run_threads(
             stats.waited(time.perf_counter() - began, ready=ready)
             stats.finished(result.clock, result.nbytes, delivered=result.error is None)
             if result.error is not None:
-                raise result.error
+                try:
+                    raise result.error
+                finally:
+                    del result  # the error's traceback refers to this frame: a cycle would keep the run alive
             yield result
     finally:
         run.close()
@@ -81,7 +84,9 @@ class _ThreadRun(Generic[P]):
         self._work = work
         self._limit = limit
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()
+        # Reentrant, because the garbage collector may close a run (its iterator was part of a reference cycle) on one
+        # of its own workers, at any point of the code below.
+        self._lock = threading.RLock()
         self._room = threading.Condition(self._lock)  # workers wait here until another piece may begin
         self._news = threading.Condition(self._lock)  # the consumer waits here for its result
         self._pulling = threading.Lock()  # held by the one worker that takes the next piece
@@ -124,8 +129,7 @@ class _ThreadRun(Generic[P]):
     def _take(self) -> tuple[int, P] | None:
         with self._pulling:
             with self._room:
-                while not self._stopped and self._last is None and not self._has_room():
-                    self._room.wait()
+                self._room.wait_for(lambda: self._stopped or self._last is not None or self._has_room())
                 if self._stopped or self._last is not None:
                     return None
                 number = self._taken
@@ -150,7 +154,9 @@ class _ThreadRun(Generic[P]):
         ahead = self._taken - self._consumed
         if ahead == 0:
             return True  # the consumer waits for this very piece
-        expected = self._total_bytes // self._finished if self._finished else 0
+        if not self._finished:
+            return ahead < 1  # until the first piece is done nobody knows how large they are
+        expected = self._total_bytes // self._finished
         running = ahead - len(self._done)
         return ahead < self._limit and self._ready_bytes + (running + 1) * expected <= self._max_bytes
 
@@ -160,6 +166,8 @@ class _ThreadRun(Generic[P]):
             self._finished += 1
             self._ready_bytes += result.nbytes
             self._total_bytes += result.nbytes
+            if self._finished == 1:
+                self._room.notify_all()
             if number == self._consumed:
                 self._news.notify_all()
 
@@ -171,26 +179,34 @@ class _ThreadRun(Generic[P]):
             raise StuckError(
                 "this iteration's workers stayed in the process that this one was forked from; iterate the loader anew"
             )
-        waited = 0.0
+        began = time.monotonic()
         with self._lock:
             ready = len(self._done)
-            while self._consumed not in self._done:
-                if self._last is not None and self._consumed >= self._last:
-                    return None, ready
-                if self._failure is not None:
-                    raise StuckError("a worker broke down outside the work that it was given") from self._failure
-                if self._stopped:
-                    raise StuckError("this iteration's workers have ended, as they do when the interpreter exits")
-                pause = _WARN_AFTER if timeout is None else min(_WARN_AFTER, timeout - waited)
-                began = time.monotonic()
-                if not self._news.wait(pause):
-                    waited += time.monotonic() - began
-                    self._still_waiting(waited, timeout)
+        while True:
+            waited = time.monotonic() - began
+            pause = _WARN_AFTER if timeout is None else max(0.0, min(_WARN_AFTER, timeout - waited))
+            with self._lock:
+                if self._news.wait_for(lambda: self._consumed in self._done or self._is_over(), pause):
+                    return self._take_result(), ready
+            # Without the lock: a slow log must not hold up the workers.
+            self._still_waiting(time.monotonic() - began, timeout)
+
+    def _is_over(self) -> bool:
+        ended = self._last is not None and self._consumed >= self._last
+        return ended or self._stopped or self._failure is not None
+
+    def _take_result(self) -> Result[P] | None:
+        if self._consumed in self._done:
             result = self._done.pop(self._consumed)
             self._consumed += 1
             self._ready_bytes -= result.nbytes
             self._room.notify_all()
-            return result, ready
+            return result
+        if self._last is not None and self._consumed >= self._last:
+            return None
+        if self._failure is not None:
+            raise StuckError("a worker broke down outside the work that it was given") from self._failure
+        raise StuckError("this iteration's workers have ended, as they do when the interpreter exits")
 
     def _still_waiting(self, waited: float, timeout: float | None) -> None:
         message = f"waiting for a batch for {waited:.0f} s; the workers are at:\n{self._stacks()}"
@@ -222,6 +238,8 @@ class _ThreadRun(Generic[P]):
         """Stops the workers. One that is still in its piece after a grace period is left to end by itself."""
         if not self.stop():
             return
+        if threading.current_thread() in self._threads:
+            return  # closed by the garbage collector on a worker, which can't wait for itself
         deadline = time.monotonic() + _GRACE
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))

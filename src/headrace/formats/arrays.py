@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-import zlib
+import mmap
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.batch.columns import Objects, Ragged, Strings
-from headrace.batch.tree import Tree, leaves, map_leaves, take_rows
-from headrace.errors import DataError
+from headrace.batch.tree import Tree, leaves, map_leaves, num_bytes, take_rows
+from headrace.errors import DataChangedError, DataError
 from headrace.formats.source import Fingerprint, Source
 
-_SAMPLES = 16
+_HASHED_WHOLE = 64 << 20
+_SAMPLES = 256
+_PIECE = 32 << 10
 
 
 class ArraySource(Source):
     """The rows of a tree of arrays: an array, or a tuple or dict of trees.
 
-    A batch is gathered column by column in one native call each; memory maps are read where they lie.
+    A batch is gathered column by column in one native call each; memory maps are read where they lie. The arrays must
+    not be changed any more: lengths and fingerprint are found out once and kept.
+
+    The file of a memory map must not be cut while it is read: the operating system ends a process that reads a mapped
+    page whose file is gone from under it (SIGBUS). Each read therefore looks at the file's size first; only a file that
+    is cut during the read itself goes unnoticed.
 
     Args:
         arrays: Arrays (or `Ragged`, or `Strings`) with the same number of rows.
@@ -43,7 +53,16 @@ class ArraySource(Source):
             counts = ", ".join(f"{name}: {n:,}" for name, n in rows)
             raise DataError(f"from_arrays needs arrays with the same number of rows, got {counts}")
         self._num_records = rows[0][1]
+        parts = (part for _, column in leaves(self._tree) for part in _parts(column))
+        # Several columns may lie in one map; it is looked at once.
+        self._maps = tuple({(id(m.memory), m.needed): m for m in map(_file_of, parts) if m is not None}.values())
+        # Both are made when they are first asked for. Two threads may do so at the same time and find the same.
         self._lengths: dict[str, NDArray[Any]] | None = None
+        self._fingerprint: Fingerprint | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The arrays; maps become arrays in memory, as NumPy pickles them."""
+        return ArraySource, (self._tree,)
 
     @property
     def num_records(self) -> int:
@@ -51,32 +70,80 @@ class ArraySource(Source):
         return self._num_records
 
     def read(self, records: NDArray[np.int64]) -> Tree:
-        """Gathers the rows of every column."""
+        """Gathers the rows of every column.
+
+        Raises:
+            DataChangedError: If the file of a memory map has become shorter than the map.
+        """
+        self._check_maps()
         return map_leaves(lambda _, column: take_rows(column, records), self._tree)
 
     def lengths(self) -> dict[str, NDArray[Any]] | None:
         """Items a row of the ragged columns."""
         if self._lengths is None:
-            self._lengths = {name: c.lengths for name, c in leaves(self._tree) if isinstance(c, Ragged)}
-        return self._lengths or None
+            self._check_maps()
+            known = {name: c.lengths for name, c in leaves(self._tree) if isinstance(c, Ragged)}
+            for lengths in known.values():
+                lengths.flags.writeable = False
+            self._lengths = known
+        return dict(self._lengths) or None
 
     def column_names(self) -> list[str]:
         """The names of the leaves."""
         return [name for name, _ in leaves(self._tree)]
 
     def fingerprint(self) -> Fingerprint:
-        """Rows, types, shapes, and a checksum of rows spread over the whole."""
-        spread = np.unique(np.linspace(0, max(self._num_records - 1, 0), _SAMPLES).astype(np.int64))
-        sample = 0
-        for name, column in leaves(self._tree):
-            sample = zlib.crc32(f"{name}:{_type_of(column)}".encode(), sample)
-            if self._num_records:
-                sample = zlib.crc32(_bytes_of(take_rows(column, spread)), sample)
-        return {"records": self._num_records, "sample": f"{sample:08x}"}
+        """Rows, types, shapes, and a hash: of all bytes up to 64 MB, else of 256 rows spread over the whole."""
+        if self._fingerprint is None:
+            self._check_maps()
+            whole = num_bytes(self._tree) <= _HASHED_WHOLE
+            found = 0
+            for name, column in leaves(self._tree):
+                found = _absorb(found, np.frombuffer(f"{name}:{_type_of(column)}".encode(), np.uint8))
+                for piece in _parts(column) if whole else _samples(column, self._num_records):
+                    found = _absorb(found, _flat(piece))
+            self._fingerprint = {"records": self._num_records, "content" if whole else "sample": f"{found:016x}"}
+        return dict(self._fingerprint)
 
     def where(self, record: int) -> str:
         """The row's number, counted from 0 as arrays are."""
         return f"row {record} of the arrays"
+
+    def _check_maps(self) -> None:
+        for file in self._maps:
+            file.check()
+
+
+@dataclass(frozen=True, slots=True)
+class _MappedFile:
+    """The file that an array lies in."""
+
+    memory: mmap.mmap
+    name: str
+    needed: int  # bytes of the file up to where the map ends
+
+    def check(self) -> None:
+        try:
+            size = self.memory.size()  # of the file that is mapped, even if another one has taken its name
+        except ValueError:  # closed, or made without keeping the file open
+            return
+        if size < self.needed:
+            raise DataChangedError(
+                f"{self.name} was cut while it is mapped: expected at least {self.needed:,} bytes as when it was "
+                f"mapped, got {size:,}; write data anew under another name and rename it, then start again"
+            )
+
+
+def _file_of(array: NDArray[Any]) -> _MappedFile | None:
+    """The mapped file whose memory an array shares, if it does; views lead to it by their bases."""
+    name, start = "the file of a memory map", 0
+    base: Any = array
+    while base is not None and not isinstance(base, mmap.mmap):
+        if isinstance(base, np.memmap) and base.offset is not None:  # copies of maps are memmaps without a file
+            name = str(base.filename or name)
+            start = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY  # where NumPy begins its map
+        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
+    return None if base is None else _MappedFile(base, name, start + len(base))
 
 
 def _as_column(name: str, value: Any) -> Any:
@@ -117,11 +184,35 @@ def _type_of(column: Any) -> str:
     return "strings" if isinstance(column, Strings) else f"{column.dtype} {column.shape[1:]}"
 
 
-def _bytes_of(column: Any) -> bytes:
+def _parts(column: Any) -> tuple[NDArray[Any], ...]:
+    """The arrays that a column consists of."""
     if isinstance(column, Ragged):
-        return column.values.tobytes() + column.offsets.tobytes()
+        return column.values, column.offsets
     if isinstance(column, Strings):
-        return column.data.tobytes() + column.offsets.tobytes()
+        return column.data, column.offsets
     if isinstance(column, Objects):
         raise TypeError("objects have no bytes")
-    return np.ascontiguousarray(column).tobytes()
+    return (column,)
+
+
+def _samples(column: Any, rows: int) -> Iterator[NDArray[Any]]:
+    """Rows spread evenly over the column, of long ones the two ends."""
+    for row in np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLES)).astype(np.int64)):
+        data = _flat(column[row] if isinstance(column, np.ndarray) else _row(column, int(row)))
+        yield data if len(data) <= 2 * _PIECE else np.concatenate([data[:_PIECE], data[-_PIECE:]])
+
+
+def _row(column: Ragged | Strings, row: int) -> NDArray[Any]:
+    return _parts(column)[0][column.offsets[row] : column.offsets[row + 1]]
+
+
+def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """The bytes of an array, without a copy where it lies in one piece."""
+    if array.nbytes == 0:
+        return np.empty(0, np.uint8)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _absorb(found: int, data: NDArray[np.uint8]) -> int:
+    # With the size, so that bytes can't move from one piece to the next unnoticed.
+    return _native.absorb(_native.absorb(found, len(data)), _native.hash64(data))

@@ -105,6 +105,11 @@ class TextSource(Source):
         return self._num_records
 
     @property
+    def separators(self) -> str | None:
+        """The characters that separate tokens; None: white space."""
+        return self._separators
+
+    @property
     def paths(self) -> list[str]:
         """The files, in the order of their records."""
         return [file.path for file in self._files]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> None:
+    # Must be set before PyTorch is loaded. On a computer that others use as well, threads that wait busily for one
+    # that has no core make a step take many times as long; on a quiet one this costs nothing.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from headrace.nmt.flags import parse_flags  # here, so that a missing PyTorch is reported as any other error
 
     given = parse_flags(argv)
@@ -50,7 +54,6 @@ def resolve(given: dict[str, Any]) -> Any:
 
 
 def _translate(given: dict[str, Any]) -> None:
-    from headrace.nmt.checkpoint import CheckpointError
     from headrace.nmt.hparams import HParamError
     from headrace.nmt.infer import Translator, read_lines, score_lines, translate_file
     from headrace.nmt.runtime import prepare_process
@@ -61,14 +64,8 @@ def _translate(given: dict[str, Any]) -> None:
     if not given.get("inference_output_file"):
         raise HParamError("translating needs --inference_output_file, where the translations go")
     prepare_process(given.get("num_intra_threads", 0))
-    translator = Translator.load(path)
-    hparams = translator.hparams.replace(**given)
-    for name, value in given.items():
-        if name in MODEL_FLAGS and value != getattr(translator.hparams, name):
-            raise CheckpointError(
-                f"{path} was trained with {name}={getattr(translator.hparams, name)}: leave --{name} out when translating"
-            )
-    translator = Translator(translator.model, translator.vocabs, hparams)
+    translator = Translator.load(path, **given)
+    hparams = translator.hparams
     references = read_lines(hparams.inference_ref_file) if hparams.inference_ref_file else None
     lines = translate_file(translator, str(hparams.inference_input_file), str(hparams.inference_output_file))
     count = hparams.num_translations_per_input
@@ -76,12 +73,6 @@ def _translate(given: dict[str, Any]) -> None:
     if references is not None:
         for line in score_lines(references, lines[::count], hparams):
             sys.stdout.write(f"  {line}\n")
-
-
-MODEL_FLAGS = (
-    *("num_units", "num_layers", "num_encoder_layers", "num_decoder_layers", "encoder_type", "residual", "unit_type"),
-    *("forget_bias", "attention", "attention_architecture", "output_attention", "pass_hidden_state", "share_vocab"),
-)
 
 
 def _is_expected(error: Exception) -> bool:

@@ -10,6 +10,7 @@ import dataclasses
 import io
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,8 +82,8 @@ class Checkpoint:
         model.load_state_dict(self.weights)
         return model.eval()
 
-    def check_fits(self, hparams: HParams, vocabs: Vocabs) -> None:
-        """Refuses to go on with another model or other words.
+    def check_shape(self, hparams: HParams) -> None:
+        """Refuses settings of another model.
 
         Raises:
             CheckpointError: The message names the first flag that differs.
@@ -95,11 +96,18 @@ class Checkpoint:
                     f"{self.path} was trained with {flag}={before}, now {flag}={now} is asked for: "
                     f"leave --{flag} as it was, or train into another --out_dir"
                 )
-        for side, before_words, words in zip(("source", "target"), self.vocabs, vocabs, strict=True):
-            if before_words != words:
+
+    def check_vocabs(self, vocabs: Vocabs) -> None:
+        """Refuses other words.
+
+        Raises:
+            CheckpointError: The message says which language.
+        """
+        for side, before, now in zip(("source", "target"), self.vocabs, vocabs, strict=True):
+            if before != now:
                 raise CheckpointError(
-                    f"{self.path} was trained with another {side} vocabulary ({len(before_words):,} words, now "
-                    f"{len(words):,}): give the same --vocab_prefix, or train into another --out_dir"
+                    f"{self.path} was trained with another {side} vocabulary ({len(before):,} words, now "
+                    f"{len(now):,}): give the same --vocab_prefix, or train into another --out_dir"
                 )
 
 
@@ -109,7 +117,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     Raises:
         CheckpointError: It cannot be written; older checkpoints are as they were.
     """
-    settings = dataclasses.replace(checkpoint.hparams, **dict.fromkeys(_THIS_COMMAND_ONLY))
+    settings = checkpoint.hparams.replace(**dict.fromkeys(_THIS_COMMAND_ONLY))
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -173,12 +181,15 @@ def load(path: Path) -> Checkpoint:
             f"cannot read the checkpoint {path}: {error.strerror}; check --ckpt, --out_dir"
         ) from error
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as parts:
+            if (bad := parts.testzip()) is not None:  # torch would take damaged weights as they are
+                raise ValueError(f"{bad} is damaged")
         document = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # whatever zip, pickle and torch raise at bytes that are not theirs
         reason = str(error).split("\n")[0].split(". ")[0]
         raise CheckpointError(
-            f"{path} is no checkpoint, or cut short ({len(content):,} bytes): {reason}; delete it, or name another "
-            "one with --ckpt"
+            f"{path} is no checkpoint, cut short or damaged ({len(content):,} bytes): {reason}; delete it, or name "
+            "another one with --ckpt"
         ) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise CheckpointError(f"{path} was written by another program: expected a checkpoint of headrace.nmt")

@@ -97,8 +97,9 @@ def batches(pairs: hr.Dataset, vocabs: Vocabs, hparams: HParams, *, training: bo
 
     Example:
         >>> vocab = hr.Vocab(["<unk>", "<s>", "</s>", "a", "b"])
-        >>> texts = hr.from_arrays({"src": hr.Strings.from_rows(["a b", "b"]), "tgt": hr.Strings.from_rows(["a", "b a"])})
-        >>> data = batches(texts, Vocabs(vocab, vocab), HParams(random_seed=1), training=False)
+        >>> src, tgt = hr.Strings.from_rows(["a b", "b"]), hr.Strings.from_rows(["a", "b a"])
+        >>> texts = hr.from_arrays({"src": src, "tgt": tgt})
+        >>> data = batches(texts, Vocabs(vocab, vocab), HParams(num_buckets=1), training=False)
         >>> batch = to_batch(next(iter(hr.Loader(data, to="torch"))))
         >>> batch.src_BS.tolist(), batch.tgt_BT1.tolist(), batch.tgt_len_B.tolist()
         ([[3, 4], [4, 2]], [[1, 3, 2, 2], [1, 4, 3, 2]], [2, 3])
@@ -158,5 +159,7 @@ def _load_vocab(hparams: HParams, suffix: str) -> hr.Vocab:
         )
     vocab = hr.Vocab([*special, *words])
     if hparams.out_dir:
-        vocab.save(Path(hparams.out_dir, os.path.basename(path).removesuffix(".gz")))
+        copy = Path(hparams.out_dir, os.path.basename(path).removesuffix(".gz"))
+        if not (copy.exists() and copy.samefile(path)):  # the user's own file stays as it is
+            vocab.save(copy)
     return vocab

@@ -11,6 +11,7 @@ import torch
 import headrace as hr
 from headrace.nmt import fast, metrics
 from headrace.nmt.data import Vocabs, batches, read_pairs, to_batch
+from headrace.nmt.decode import UNK
 from headrace.nmt.hparams import HParams
 from headrace.nmt.infer import Translator, write_lines
 from headrace.nmt.model import Seq2Seq
@@ -56,6 +57,16 @@ class EvalSet:
             [record["src"] for record in records],
             [record["tgt"] for record in records],
         )
+
+    def unknown(self) -> tuple[float, float]:
+        """Returns the shares of source and target words that are not in the vocabularies."""
+        src = tgt = src_words = tgt_words = 0
+        self.loader.set_epoch(0)
+        for columns in self.loader:
+            batch = to_batch(columns)
+            src, src_words = src + int((batch.src_BS == UNK).sum()), src_words + int(batch.src_len_B.sum())
+            tgt, tgt_words = tgt + int((batch.tgt_BT1 == UNK).sum()), tgt_words + int((batch.tgt_len_B - 1).sum())
+        return src / src_words, tgt / tgt_words
 
     def perplexity(self, model: Seq2Seq) -> float:
         """Returns the perplexity of the references: the exponential of the mean loss of a word, eos included."""

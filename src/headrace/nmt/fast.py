@@ -190,8 +190,14 @@ class CrossEntropy(Function):
         for start in range(0, real, ROWS_AT_ONCE):
             rows = slice(start, min(start + ROWS_AT_ONCE, round_up(real, ROWS_OF_BATCH)))
             x_NU, right_N1 = output_NU[rows].to(dtype), words_N[rows, None]
-            d_logits_NV = torch.softmax(product(x_NU, weight_UV), dim=1, dtype=output_NU.dtype)
-            total -= d_logits_NV.gather(1, right_N1)[: real - start].clamp_(min=1e-38).log_().sum()
+            logits_NV = product(x_NU, weight_UV)
+            d_logits_NV = torch.softmax(logits_NV, dim=1, dtype=output_NU.dtype)
+            right_p_N1 = d_logits_NV.gather(1, right_N1)[: real - start]
+            if right_p_N1.min() < 1e-30:  # about to vanish: a bad start can be that sure of the wrong words
+                log_p_NV = torch.log_softmax(logits_NV, dim=1, dtype=output_NU.dtype)
+                total -= log_p_NV.gather(1, right_N1)[: real - start].sum()
+            else:
+                total -= right_p_N1.log_().sum()
             if d_output_NU is not None and d_projection_UV is not None:
                 d_logits_NV.scatter_add_(1, right_N1, d_logits_NV.new_full(right_N1.shape, -1.0))
                 d_logits_NV[real - start :] = 0.0

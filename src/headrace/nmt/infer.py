@@ -61,10 +61,10 @@ class Translator:
 
         Args:
             path: The file or folder.
-            settings: Settings of the search to change, such as `beam_width=10`.
+            settings: Settings to change, such as `beam_width=10`; not those of the model itself.
 
         Raises:
-            CheckpointError: There is none, or it cannot be read.
+            CheckpointError: There is none, it cannot be read, or the settings are of another model.
         """
         path = Path(path)
         saved = checkpoint.load(path) if not path.is_dir() else checkpoint.latest(path, _no_older)
@@ -73,7 +73,9 @@ class Translator:
                 f"{path} has no checkpoint (translate.ckpt-…): train into it first, or name another with --out_dir, "
                 "--ckpt"
             )
-        return cls(saved.model(), saved.vocabs, saved.hparams.replace(**settings))
+        hparams = saved.hparams.replace(**settings)
+        saved.check_shape(hparams)
+        return cls(saved.model(), saved.vocabs, hparams)
 
     def translate(self, sentences: Sequence[str], *, attention: bool = False) -> list[Translation]:
         """Returns the best translation of each sentence, in the same order; an empty one stays empty.
@@ -156,5 +158,9 @@ def score_lines(references: Sequence[str], hypotheses: Sequence[str], hparams: H
     for name in hparams.metric_names:
         yield f"{name}: {metrics.score(name, references, hypotheses, hparams.subword_option):.1f}"
     joined = [metrics.undo_subwords(line.strip(), hparams.subword_option) for line in references]
-    value, signature = metrics.sacre_bleu(joined, hypotheses)
-    yield f"sacrebleu: {value:.1f} ({signature})"
+    try:
+        value, signature = metrics.sacre_bleu(joined, hypotheses)
+    except ModuleNotFoundError:
+        yield "sacrebleu: not installed; pip install 'headrace[nmt]'"
+    else:
+        yield f"sacrebleu: {value:.1f} ({signature})"

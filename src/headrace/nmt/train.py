@@ -13,9 +13,8 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,12 +22,13 @@ import torch
 import headrace as hr
 from headrace.nmt import checkpoint, fast
 from headrace.nmt.checkpoint import Checkpoint
-from headrace.nmt.data import Vocabs, batches, load_vocabs, read_pairs, to_batch
+from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
 from headrace.nmt.evaluate import EvalSet, exp
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.infer import Translator
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.optim import Optimizer, learning_rate
+from headrace.nmt.progress import Progress, Window
 from headrace.nmt.report import Report
 from headrace.nmt.runtime import prepare_process
 
@@ -66,45 +66,6 @@ class Result:
     translator: Translator
     data: hr.Stats
     best: dict[str, Path]
-
-
-@dataclass
-class Window:
-    """Sums since the last line of the log."""
-
-    steps: int = 0
-    seconds: float = 0.0
-    loss: float = 0.0  # of all target words
-    tgt_words: int = 0
-    all_words: int = 0
-    norm: float = 0.0
-
-
-@dataclass
-class Progress:
-    """What the log goes by; it is saved in checkpoints, so that the log goes on as well."""
-
-    step: int = 0
-    window: Window = field(default_factory=Window)
-    curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    best: dict[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, saved: dict[str, Any]) -> Progress:
-        """Makes it of what a checkpoint holds."""
-        curves = {
-            name: [(int(step), float(value)) for step, value in points] for name, points in saved["curves"].items()
-        }
-        return cls(saved["step"], Window(**saved["window"]), curves, dict(saved["best"]))
-
-    def add(self, curve: str, value: float) -> None:
-        """Adds a point to a curve."""
-        self.curves.setdefault(curve, []).append((self.step, value))
-
-    def last(self, curve: str) -> float | None:
-        """Returns the value of a curve at this very step, if there is one."""
-        points = self.curves.get(curve)
-        return points[-1][1] if points and points[-1][0] == self.step else None
 
 
 def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False) -> Result:
@@ -165,13 +126,18 @@ class Run:
         words = f"{len(self.vocabs.src):,} source and {len(self.vocabs.tgt):,} target words"
         weights = sum(p.numel() for p in self.model.parameters())
         report.line(f"# {len(pairs):,} sentence pairs, {words}, {weights:,} weights")
+        for data in self.eval_sets():
+            src, tgt = data.unknown()
+            advice = "; is --vocab_prefix that of these files?" if max(src, tgt) > 0.3 else ""
+            report.line(f"# {data.name}: {src:.1%} of source and {tgt:.1%} of target words are unknown{advice}")
         if saved is not None:
             self.take_up(saved)
 
     def take_up(self, saved: Checkpoint) -> None:
         """Goes on from a checkpoint: with the next batch, or with a new epoch if other data is asked for."""
         before = saved.hparams
-        saved.check_fits(self.hparams, self.vocabs)
+        saved.check_shape(self.hparams)
+        saved.check_vocabs(self.vocabs)
         self.model.load_state_dict(saved.model().state_dict())
         self.progress = Progress.of(saved.progress)
         self.report.line(f"# going on from {saved.path}, step {saved.step}")
@@ -197,6 +163,8 @@ class Run:
     def loop(self) -> None:
         """Trains up to `num_train_steps`."""
         hparams, progress = self.hparams, self.progress
+        if progress.step >= hparams.num_train_steps:
+            self.report.line(f"# nothing left to train: raise --num_train_steps above {progress.step} to go on")
         if progress.step == 0:
             self.evaluate()  # of the new model: about as many as there are target words
         while progress.step < hparams.num_train_steps:
@@ -252,23 +220,19 @@ class Run:
 
     def log(self) -> None:
         """Writes the tutorial's line about the steps since the last one, and starts counting anew."""
-        perplexity = exp(self.progress.window.loss / self.progress.window.tgt_words)
-        self.progress.add("train_ppl", perplexity)
-        self.report.line(f"  step {self.progress.step} {self.summary()}, {time.ctime()}")
+        progress, window = self.progress, self.progress.window
+        perplexity = exp(window.loss / window.tgt_words)
+        best = " ".join(f"{name} {progress.best.get(name, 0.0):.2f}" for name in self.hparams.metric_names)
+        progress.summary = (
+            f"step {progress.step} lr {learning_rate(self.hparams, progress.step - 1):g} "
+            f"step-time {window.seconds / window.steps:.2f}s wps {window.all_words / window.seconds / 1000:.2f}K "
+            f"ppl {perplexity:.2f} gN {window.norm / window.steps:.2f} {best}"
+        )
+        self.report.line(f"  {progress.summary}, {time.ctime()}")
+        progress.add("train_ppl", perplexity)
+        progress.window = Window()
         if perplexity > 1e20:
             self.stop(f"perplexity {perplexity:.3g}")
-        self.progress.window = Window()
-
-    def summary(self) -> str:
-        """Returns learning rate, speed, perplexity, gradient norm, and the best scores so far."""
-        window, steps = self.progress.window, max(1, self.progress.window.steps)
-        rate = learning_rate(self.hparams, max(0, self.progress.step - 1))
-        speed = window.all_words / window.seconds / 1000 if window.seconds else 0.0
-        best = " ".join(f"{name} {self.progress.best.get(name, 0.0):.2f}" for name in self.hparams.metric_names)
-        return (
-            f"lr {rate:g} step-time {window.seconds / steps:.2f}s wps {speed:.2f}K "
-            f"ppl {exp(window.loss / max(1, window.tgt_words)):.2f} gN {window.norm / steps:.2f} {best}"
-        )
 
     # every 10 steps_per_stats, and every steps_per_external_eval -----------------------------------------------------
 
@@ -278,19 +242,19 @@ class Run:
         if progress.step and self.dev:
             self.sample(self.dev, translator)
         for data in self.eval_sets():
-            if progress.last(f"{data.name}_ppl") is None:
+            if progress.at(f"{data.name}_ppl", progress.step) is None:
                 began = time.perf_counter()
                 progress.add(f"{data.name}_ppl", perplexity := data.perplexity(self.model))
                 took = time.perf_counter() - began
                 self.report.line(f"  eval {data.name}: perplexity {perplexity:.2f}, time {took:.0f}s, {time.ctime()}")
-        if score and progress.step:
+        if score and progress.step and not any(progress.at(name, progress.step) is not None for name in self.scored()):
             self.report.line(f"# External evaluation, global step {progress.step}")
             for data in self.eval_sets():
                 for name, value in data.scores(translator, self.out_dir / f"output_{data.name}").items():
                     progress.add(f"{data.name}_{name}", value)
                     self.report.line(f"  {name} {data.name}: {value:.1f}")
             for name in self.hparams.metric_names:
-                value = progress.last(f"dev_{name}") or 0.0
+                value = progress.at(f"dev_{name}", progress.step) or 0.0
                 if value > progress.best.get(name, 0.0):
                     progress.best[name] = value
                     checkpoint.save(self.best_dir(name), self.checkpoint())
@@ -307,6 +271,10 @@ class Run:
     def eval_sets(self) -> Iterator[EvalSet]:
         """Yields dev and test, where given."""
         yield from (data for data in (self.dev, self.test) if data is not None)
+
+    def scored(self) -> list[str]:
+        """Returns the names of the curves of scores."""
+        return [f"{data.name}_{name}" for data in self.eval_sets() for name in self.hparams.metric_names]
 
     def best_dir(self, metric: str) -> Path:
         """Returns where the best checkpoint of a metric goes."""
@@ -333,24 +301,29 @@ class Run:
     # the end -------------------------------------------------------------------------------------------------------
 
     def finish(self, began: float) -> Result:
-        """Evaluates the final model and the best ones."""
+        """Evaluates the final model, and recalls the best ones."""
         progress, stats = self.progress, self.loader.stats()
-        self.report.line(f"# Final, step {progress.step} {self.summary()}, {time.ctime()}")
-        scored = [f"{data.name}_{name}" for data in self.eval_sets() for name in self.hparams.metric_names]
-        if any(progress.last(curve) is None for curve in scored):
+        if any(progress.at(name, progress.step) is None for name in self.scored()):
             self.evaluate(score=True)
         self.save()
-        scores = {name: points[-1][1] for name, points in progress.curves.items()}
-        self.report.line("# Final, " + " ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+        self.report.line(f"# Final, {progress.summary}{progress.measured(progress.step)}, {time.ctime()}")
         seconds = time.perf_counter() - began
         self.report.line(f"# Done training!, time {seconds:.0f}s, {time.ctime()}.")
-        best = {name: self.best_dir(name) for name in progress.best}
-        for name, folder in best.items():
-            scores[f"best_{name}"] = progress.best[name]
-            self.report.line(f"# Best {name}, dev {progress.best[name]:.2f}, in {folder}")
+        scores = {name: points[-1][1] for name, points in progress.curves.items()}
+        for name, value in progress.best.items():
+            scores[f"best_{name}"] = value
+            step = next(step for step, found in progress.curves[f"dev_{name}"] if found == value)
+            self.report.line(f"# Best {name}, step {step}{progress.measured(step)}, in {self.best_dir(name)}")
         self.report.line(f"# {stats.verdict()}")
-        translator = Translator(self.model, self.vocabs, self.hparams)
-        return Result(progress.step, seconds, scores, progress.curves, translator, stats, best)
+        return Result(
+            step=progress.step,
+            seconds=seconds,
+            scores=scores,
+            curves=progress.curves,
+            translator=Translator(self.model, self.vocabs, self.hparams),
+            data=stats,
+            best={name: self.best_dir(name) for name in progress.best},
+        )
 
 
 def draw_seed(hparams: HParams, step: int, purpose: str) -> int:

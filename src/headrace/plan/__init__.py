@@ -13,7 +13,7 @@ from headrace.plan.bucket import BucketBatches
 from headrace.plan.mix import Mix
 from headrace.plan.order import Concat, Leaf, Repeat, Shard, Slice, Widen, Without, Zip
 from headrace.plan.permutation import Shuffle, WindowShuffle, seed_key
-from headrace.plan.rng import record_rng
+from headrace.plan.rng import RecordRng, record_rng
 from headrace.plan.rows import LEAF_SHIFT, Rows
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Leaf",
     "Mix",
     "Plan",
+    "RecordRng",
     "Repeat",
     "Rows",
     "Shard",

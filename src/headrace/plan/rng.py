@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import numpy as np
 
 from headrace.plan.check import whole_number
@@ -35,3 +38,57 @@ def record_rng(seed: int, epoch: int, record: int, *, stream: int = 0) -> np.ran
     counter[3] = whole_number("record_rng", "epoch", epoch, 0)
     key = np.array([seed_key(seed), whole_number("record_rng", "stream", stream, 0)], np.uint64)
     return np.random.Generator(np.random.Philox(counter=counter, key=key))
+
+
+class RecordRng:
+    """The generators of many records, at a fraction of the cost of making each anew.
+
+    Draws the same numbers as `record_rng`. Each thread has one generator that `at` sets to the beginning of a record's
+    numbers, so what `at` returned is valid until the same thread asks for the next record; keep no reference to it.
+
+    Args:
+        seed: As of `record_rng`.
+        stream: As of `record_rng`.
+
+    Raises:
+        PlanError: If an argument is not a whole number, or the stream is negative.
+
+    Example:
+        >>> from headrace.plan import record_rng
+        >>> from headrace.plan.rng import RecordRng
+        >>> draws = RecordRng(seed=7)
+        >>> bool(draws.at(0, 12).random() == record_rng(seed=7, epoch=0, record=12).random())
+        True
+    """
+
+    def __init__(self, seed: int, stream: int = 0) -> None:
+        self._arguments = (seed, stream)
+        record_rng(seed, 0, 0, stream=stream)  # refuses what makes no sense, before there are records
+        self._of_thread = threading.local()
+
+    def at(self, epoch: int, record: int) -> np.random.Generator:
+        """This thread's generator, at the beginning of the numbers of one record in one epoch.
+
+        Raises:
+            PlanError: If an argument is not a whole number, or is negative.
+        """
+        number = whole_number("record_rng", "record", record, 0)
+        turn = whole_number("record_rng", "epoch", epoch, 0)
+        own = self._of_thread
+        try:
+            generator: np.random.Generator = own.generator
+            state: dict[str, Any] = own.state
+        except AttributeError:
+            seed, stream = self._arguments
+            generator = own.generator = record_rng(seed, 0, 0, stream=stream)
+            # The state of a generator that has drawn nothing; only the counter of a record has to be filled in.
+            state = own.state = dict(generator.bit_generator.state)
+        counter = state["state"]["counter"]
+        counter[2] = number
+        counter[3] = turn
+        generator.bit_generator.state = state
+        return generator
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Seed and stream; the threads' generators are made anew where it is unpickled."""
+        return RecordRng, self._arguments

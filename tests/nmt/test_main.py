@@ -1,0 +1,95 @@
+"""The command line: what it does, and that errors are one line and exit code 2."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.nmt.__main__ import main
+from headrace.nmt.hparams import FIELDS, HParams
+from tests.nmt.conftest import Toy
+
+
+def flags(hparams: HParams, *names: str) -> list[str]:
+    """Writes settings as flags: those named, or all that differ from the defaults."""
+    default = HParams()
+    chosen = names or [name for name in FIELDS if getattr(hparams, name) != getattr(default, name)]
+    return [f"--{name}={getattr(hparams, name)}" for name in chosen]
+
+
+def test_train_translate_and_go_on(toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hparams = toy()
+    assert main(flags(hparams)) == 0
+    assert "  step 6 lr 0.01" in capsys.readouterr().out
+    output = tmp_path / "translations"
+    translating = [f"--model_dir={hparams.out_dir}", f"--inference_input_file={hparams.test_prefix}.de"]
+    translating += [f"--inference_output_file={output}", f"--inference_ref_file={hparams.test_prefix}.en"]
+    assert main(translating) == 0
+    out = capsys.readouterr().out
+    assert f"# 9 sentences translated to {output}\n  bleu: " in out
+    assert "|tok:13a|" in out
+    assert len(output.read_text().split("\n")) == 10
+    assert main([*translating, f"--ckpt={hparams.out_dir}/translate.ckpt-6", "--beam_width=2"]) == 0
+    # The settings of out_dir are taken up: more steps is all that needs to be said.
+    capsys.readouterr()
+    assert main([f"--out_dir={hparams.out_dir}", "--num_train_steps=8"]) == 0
+    out = capsys.readouterr().out
+    assert "translate.ckpt-6, step 6" in out
+    assert "  step 8 lr 0.01" in out
+
+
+def test_a_flag_beats_a_file_beats_what_was_saved(toy: Toy, tmp_path: Path) -> None:
+    hparams = toy(num_train_steps=2)
+    assert main(flags(hparams)) == 0
+    (tmp_path / "more.json").write_text(json.dumps({"num_train_steps": 3, "learning_rate": 0.5}))
+    assert main([f"--out_dir={hparams.out_dir}", f"--hparams_path={tmp_path}/more.json", "--learning_rate=0.25"]) == 0
+    saved = HParams.load(tmp_path / "out" / "hparams")
+    assert (saved.num_train_steps, saved.learning_rate, saved.num_units) == (3, 0.25, 16)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--num_unit=3"], "unknown flag --num_unit; did you mean --num_units?"),
+        (["--batch_size=0"], "batch_size must be at least 1, got 0"),
+        (["--src=de"], "training needs --tgt"),
+        (["--inference_input_file=x"], "translating needs --out_dir (its latest checkpoint) or --ckpt"),
+        (["--inference_input_file=x", "--out_dir=y"], "translating needs --inference_output_file"),
+        (
+            ["--inference_input_file=x", "--inference_output_file=z", "--ckpt=no.such"],
+            "cannot read the checkpoint no.such: No such file or directory",
+        ),
+    ],
+)
+def test_errors_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"headrace.nmt: {message}")
+    assert captured.err.count("\n") == 1
+
+
+def test_a_missing_file_is_one_line_too(toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(flags(toy(train_prefix=str(tmp_path / "absent")))) == 2
+    err = capsys.readouterr().err
+    assert "expected this file (or the same with .gz), found none: check --train_prefix" in err
+    assert "absent.de" in err
+
+
+def test_ctrl_c_says_how_to_go_on(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headrace.nmt.train.Run.update", interrupted)
+    assert main(flags(toy())) == 130
+    assert "stopped; the same command goes on from the latest checkpoint" in capsys.readouterr().err
+
+
+def test_help_lists_all_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert all(f"--{name}" in out for name in FIELDS)

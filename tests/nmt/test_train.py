@@ -1,0 +1,185 @@
+import errno
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import headrace as hr
+from headrace.nmt import checkpoint, fast
+from headrace.nmt.checkpoint import CheckpointError
+from headrace.nmt.hparams import HParamError
+from headrace.nmt.infer import Translator
+from headrace.nmt.train import DivergedError, Result, train
+from tests.nmt.conftest import Toy
+
+LINE = re.compile(
+    r"  step (\d+) lr [\d.e-]+ step-time \d+\.\d\ds wps \d+\.\d\dK ppl \d+\.\d\d gN \d+\.\d\d bleu \d+\.\d\d, "
+    r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}"
+)
+
+
+def weights(result: Result) -> dict[str, torch.Tensor]:
+    return result.translator.model.state_dict()
+
+
+def test_a_toy_language_is_learnt(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    hparams = toy(num_train_steps=200, steps_per_stats=20, learning_rate=0.02, num_units=32, dropout=0.0)
+    result = train(hparams)
+    assert result.step == 200
+    assert result.scores["dev_bleu"] > 80
+    assert result.scores["test_ppl"] < 1.5
+    assert result.scores["best_bleu"] == max(value for _, value in result.curves["dev_bleu"])
+    assert [step for step, _ in result.curves["train_ppl"]] == list(range(20, 201, 20))
+    assert result.data.batches == 200
+    assert result.translator.translate(["w1 w2 w3"])[0].text == "W1 W2 W3"
+    assert Translator.load(result.best["bleu"]).translate(["w4"])[0].text == "W4"
+    out = capsys.readouterr().out
+    assert [int(m[1]) for m in map(LINE.fullmatch, out.split("\n")) if m] == list(range(20, 201, 20))
+    assert "# Final, step 200 lr 0.02 step-time" in out
+    assert "# Best bleu, step " in out
+    logs = list(Path(str(hparams.out_dir)).glob("log_*"))
+    assert [log.read_text() for log in logs] == [out]
+
+
+def test_the_same_seed_gives_the_same_run(toy: Toy, tmp_path: Path) -> None:
+    runs = [train(toy(out_dir=str(tmp_path / name)), quiet=True) for name in "ab"]
+    assert runs[0].curves == runs[1].curves
+    assert all(torch.equal(weight, weights(runs[1])[name]) for name, weight in weights(runs[0]).items())
+    other = train(toy(out_dir=str(tmp_path / "c"), random_seed=6), quiet=True)
+    assert other.curves != runs[0].curves
+
+
+def test_a_run_in_two_parts_is_the_run_in_one(toy: Toy, tmp_path: Path) -> None:
+    whole = train(toy(out_dir=str(tmp_path / "whole"), num_train_steps=13), quiet=True)
+    out_dir = str(tmp_path / "parts")
+    for steps in (5, 12, 13):  # within the first epoch, within the second, and none left of a window
+        parts = train(toy(out_dir=out_dir, num_train_steps=steps), quiet=True)
+    assert all(torch.equal(weight, weights(parts)[name]) for name, weight in weights(whole).items())
+    assert parts.curves["train_ppl"] == whole.curves["train_ppl"]
+
+
+def test_without_a_seed_one_is_drawn_and_kept(toy: Toy) -> None:
+    first = train(toy(random_seed=None, num_train_steps=2), quiet=True)
+    second = train(toy(random_seed=None, num_train_steps=4), quiet=True)
+    assert second.step == 4
+    seeds = {result.translator.hparams.random_seed for result in (first, second)}
+    assert len(seeds) == 1
+    assert None not in seeds
+
+
+def test_nothing_left_to_train_is_said(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    train(toy(), quiet=True)
+    assert train(toy()).step == 6
+    assert "# nothing left to train: raise --num_train_steps above 6 to go on" in capsys.readouterr().out
+
+
+def test_checkpoints_are_kept_as_asked(toy: Toy) -> None:
+    hparams = toy(num_train_steps=8, steps_per_stats=1, steps_per_external_eval=2, num_keep_ckpts=2)
+    train(hparams, quiet=True)
+    out = Path(str(hparams.out_dir))
+    assert sorted(p.name for p in out.glob("translate*")) == ["translate.ckpt-6", "translate.ckpt-8"]
+    assert (out / "output_dev").read_text().count("\n") == 12
+    assert (out / "output_test").read_text().count("\n") == 9
+
+
+def test_only_training_data_is_needed(toy: Toy) -> None:
+    result = train(toy(dev_prefix=None, test_prefix=None), quiet=True)
+    assert set(result.curves) == {"train_ppl"}
+    assert result.best == {}
+
+
+def test_other_data_begins_a_new_epoch_and_says_so(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(toy(num_train_steps=3), quiet=True)
+    for suffix in ("de", "en"):
+        (tmp_path / f"more.{suffix}").write_text((tmp_path / f"dev.{suffix}").read_text() * 3)
+    result = train(toy(num_train_steps=5, train_prefix=str(tmp_path / "more"), optimizer="sgd", learning_rate=0.1))
+    out = capsys.readouterr().out
+    assert result.step == 5
+    assert f"# train_prefix: {tmp_path}/train -> {tmp_path}/more" in out
+    assert "# other data or batches than before: a new epoch begins" in out
+    assert "# optimizer: adam -> sgd, which starts anew" in out
+
+
+def test_data_that_changed_under_the_run_is_refused(toy: Toy, tmp_path: Path) -> None:
+    train(toy(num_train_steps=3), quiet=True)
+    for suffix in ("de", "en"):
+        path = tmp_path / f"train.{suffix}"
+        path.write_text(path.read_text() * 2)
+    with pytest.raises(CheckpointError, match=r"ckpt-3 cannot go on, as the training data is not what it was.*other"):
+        train(toy(), quiet=True)
+
+
+def test_another_model_in_the_same_folder_is_refused(toy: Toy) -> None:
+    train(toy(num_train_steps=2), quiet=True)
+    with pytest.raises(CheckpointError, match="trained with num_units=16, now num_units=8 is asked for"):
+        train(toy(num_units=8), quiet=True)
+
+
+def test_a_damaged_checkpoint_is_passed_over(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    for steps in (2, 4):
+        train(toy(num_train_steps=steps), quiet=True)
+    path = Path(str(toy().out_dir), "translate.ckpt-4")
+    path.write_bytes(path.read_bytes()[:1000])
+    assert train(toy()).step == 6
+    out = capsys.readouterr().out
+    assert "translate.ckpt-4 is no checkpoint, cut short or damaged (1,000 bytes)" in out
+    assert "translate.ckpt-2, step 2" in out
+
+
+# Bad input -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["src", "tgt", "train_prefix", "vocab_prefix", "out_dir"])
+def test_what_is_needed_is_named(toy: Toy, name: str) -> None:
+    with pytest.raises(HParamError, match=f"training needs --{name}"):
+        train(toy(**{name: None}), quiet=True)
+
+
+@pytest.mark.parametrize(("src", "tgt"), [("", ""), ("w1\n\n", "\nW1\n"), (" \n", "W1\n")])
+def test_no_pair_to_train_on_is_an_error(toy: Toy, tmp_path: Path, src: str, tgt: str) -> None:
+    (tmp_path / "train.de").write_text(src)
+    (tmp_path / "train.en").write_text(tgt)
+    with pytest.raises(hr.DataError, match=r"--train_prefix=.* has no sentence pair with words on both sides"):
+        train(toy(), quiet=True)
+
+
+def test_no_pair_to_evaluate_with_is_an_error(toy: Toy, tmp_path: Path) -> None:
+    (tmp_path / "dev.de").write_text("")
+    (tmp_path / "dev.en").write_text("")
+    with pytest.raises(hr.DataError, match=r"--dev_prefix=.* has no sentence pair with words on both sides"):
+        train(toy(), quiet=True)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_loss_that_is_no_number_stops_the_run(toy: Toy, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    true_loss, calls = fast.loss, []
+
+    def loss(*args: Any) -> torch.Tensor:
+        calls.append(1)
+        return true_loss(*args) * (float("nan") if len(calls) >= steps else 1.0)
+
+    monkeypatch.setattr(fast, "loss", loss)
+    with pytest.raises(DivergedError, match=rf"step {steps} overflow \(loss nan.*\), stop early: lower --learn"):
+        train(toy(dev_prefix=None, test_prefix=None), quiet=True)
+    assert list(Path(str(toy().out_dir)).glob("translate*")) == []
+
+
+def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(toy(num_train_steps=2), quiet=True)
+    folder = Path(str(toy().out_dir))
+
+    def full(self: Path, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(CheckpointError, match="No space left on device; older checkpoints are as they were"):
+            train(toy(num_train_steps=4, dev_prefix=None), quiet=True)
+    saved = checkpoint.latest(folder, pytest.fail)
+    assert saved is not None
+    assert saved.step == 2
+    assert train(toy(num_train_steps=4), quiet=True).step == 4
