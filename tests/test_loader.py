@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import copy
 import gc
 import itertools
 import json
+import pickle
 import threading
 from typing import Any
 
@@ -190,11 +192,35 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
         ({"split": "halves"}, "unknown choice among split='halves'"),
         ({"uneven": "drop"}, "which split='records' never has"),
         ({"timeout": 0}, "timeout is above 0 seconds, got 0"),
+        ({"timeout": "x"}, "timeout is above 0 seconds, got 'x'"),
+        ({"rank": "a"}, "rank is an integer, got 'a'"),
+        ({"rank": 1.0, "world_size": 2}, "rank is an integer, got 1.0"),
+        ({"rank": -1}, "rank is within 0 … world_size−1, got rank -1 of 1"),
+        ({"workers": True}, "workers is an integer of at least 0, got True"),
+        ({"prefetch": 2**70}, "prefetch is an integer of at least 1, got 1180591620717411303424"),
     ],
 )
 def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(hr.PlanError, match=message):
         hr.Loader(numbers(3).batch(1), **arguments)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    arguments: dict[str, Any] = {"workers": np.int8(1), "rank": np.int64(1), "world_size": np.uint8(3)}
+    loader = hr.Loader(numbers(7).batch(2), **arguments)
+    assert flat(loader) == [1, 3, 5]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_copy_of_a_running_loader_goes_on_from_its_position(workers: int) -> None:
+    for data in (numbers(10), hr.from_iterable(range(10))):
+        loader = hr.Loader(data.batch(3), workers=workers)
+        running = iter(loader)
+        next(running)
+        for other in (copy.copy(loader), copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
+            assert next(iter(other)).tolist() == [3, 4, 5]
+            assert flat(other) == [6, 7, 8, 9]
+        assert flat(running) == [3, 4, 5, 6, 7, 8, 9]
 
 
 def test_records_without_batches_are_refused() -> None:

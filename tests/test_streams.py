@@ -49,6 +49,17 @@ def test_what_stands_beside_a_stream_that_ends_is_not_lost(workers: int) -> None
     assert [b.tolist() for b in hr.Loader(mixed, workers=workers)] == [[0, 0, 1], [1]]
 
 
+def test_a_mixture_that_a_stream_ended_stays_ended_when_restored() -> None:
+    data = hr.mix([stream(2), stream(90)], [1, 1]).batch(3)
+    hr.assert_resumable(data, epochs=2)
+    loader = hr.Loader(data)
+    running = iter(loader)
+    assert [next(running).tolist(), next(running).tolist()] == [[0, 0, 1], [1]]
+    later = hr.Loader(data)
+    later.load_state_dict(loader.state_dict())
+    assert later.epoch == 1
+
+
 def test_a_stream_comes_last_or_is_refused() -> None:
     for first in (stream(3), stream(3).take(2), hr.zip(stream(3), stream(3)).take(2)):
         with pytest.raises(hr.PlanError, match=r"concat (takes a stream as its last part only|needs known lengths)"):

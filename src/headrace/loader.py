@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 import weakref
@@ -24,6 +23,8 @@ from headrace.state import Position, dump, load
 
 Split = Literal["records", "batches"]
 Uneven = Literal["short", "drop"]
+
+_LARGEST = (1 << 62) - 1  # a number that can be counted on from in 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,12 @@ class Loader:
     ) -> None:
         if not isinstance(data, Batches):
             raise PlanError(f"Loader needs batches, got {type(data).__name__}: end with .batch(…) or .bucket(…)")
-        _check("workers", workers, 0)
-        _check("prefetch", prefetch, 1)
-        _check("max_bytes", max_bytes, 1)
-        _check("world_size", world_size, 1)
-        if not 0 <= rank < world_size:
+        workers = _check("workers", workers, 0)
+        prefetch = _check("prefetch", prefetch, 1)
+        max_bytes = _check("max_bytes", max_bytes, 1)
+        world_size = _check("world_size", world_size, 1)
+        rank = _check("rank", rank, None)
+        if rank not in range(world_size):
             raise PlanError(f"Loader: rank is within 0 … world_size−1, got rank {rank} of {world_size}")
         if split not in ("records", "batches") or uneven not in ("short", "drop"):
             raise PlanError(f"Loader: unknown choice among split={split!r}, uneven={uneven!r}")
@@ -110,8 +112,9 @@ class Loader:
                 "Loader: uneven='drop' leaves out a last step without a batch for every rank, which split='records' "
                 "never has; use split='batches', or batch(drop_remainder=True)"
             )
-        if timeout is not None and not timeout > 0:
-            raise PlanError(f"Loader: timeout is above 0 seconds, got {timeout}")
+        if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
+            raise PlanError(f"Loader: timeout is above 0 seconds, got {timeout!r}")
+        self._data = data
         self._program = compile_program(data._node)
         self._workers = workers
         self._rank = rank
@@ -129,6 +132,16 @@ class Loader:
         self._planned: tuple[int, int, Window] | None = None
         self._stats = StatsCollector(workers, capacity=workers * prefetch)
         self._readers: set[int] = set()  # threads that are reading a batch just now
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The description and the position; a running iteration and its threads stay where they are."""
+        left_out: dict[str, Any] = {"_program": None, "_run": None, "_planned": None, "_readers": set()}
+        return {**vars(self), **left_out, "_stats": StatsCollector(self._workers, self._workers * self._prefetch)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Compiles the description anew: a loader's readers, which know where streams are, are its own."""
+        vars(self).update(state)
+        self._program = compile_program(self._data._node)
 
     # iteration -------------------------------------------------------------------------------------------------------
 
@@ -286,7 +299,7 @@ class Loader:
         Raises:
             PlanError: If `epoch` is negative.
         """
-        _check("epoch", epoch, 0)
+        epoch = _check("epoch", epoch, 0)
         self.close()
         self._position = Position(epoch)
 
@@ -383,6 +396,9 @@ class Loader:
         self._stats.reset()
 
 
-def _check(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= sys.maxsize:
-        raise PlanError(f"Loader: {name} is an integer of at least {least}, got {value!r}")
+def _check(name: str, value: Any, least: int | None) -> int:
+    number = value.__index__() if hasattr(value, "__index__") and not isinstance(value, bool) else None
+    if number is None or number > _LARGEST or (least is not None and number < least):
+        wanted = "" if least is None else f" of at least {least}"
+        raise PlanError(f"Loader: {name} is an integer{wanted}, got {value!r:.80}")
+    return int(number)
