@@ -1,12 +1,15 @@
 """The command line: what it does, and that errors are one line and exit code 2."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
 from headrace.nmt.__main__ import main
 from headrace.nmt.hparams import FIELDS, HParams
+from headrace.nmt.model import Batch
+from headrace.nmt.train import Run
 from tests.nmt.conftest import Toy
 
 
@@ -76,15 +79,31 @@ def test_a_missing_file_is_one_line_too(toy: Toy, tmp_path: Path, capsys: pytest
     assert "absent.de" in err
 
 
+@pytest.mark.parametrize(
+    ("presses", "message"),
+    [
+        (1, "headrace.nmt: stopped; the same command goes on from the checkpoint of step 3\n"),
+        (2, "headrace.nmt: stopped before there was a checkpoint; the same command begins anew\n"),
+    ],
+)
 def test_ctrl_c_says_how_to_go_on(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], presses: int, message: str
 ) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+    update = Run.update
 
-    monkeypatch.setattr("headrace.nmt.train.Run.update", interrupted)
+    def interrupted(run: Run, batch: Batch) -> None:
+        if run.progress.step == 2:
+            for _ in range(presses):
+                signal.raise_signal(signal.SIGINT)
+        update(run, batch)
+
+    monkeypatch.setattr(Run, "update", interrupted)
     assert main(flags(toy())) == 130
-    assert "stopped; the same command goes on from the latest checkpoint" in capsys.readouterr().err
+    assert capsys.readouterr().err == message
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    monkeypatch.undo()
+    assert main(flags(toy())) == 0
+    assert ("ckpt-3, step 3" in capsys.readouterr().out) == (presses == 1)
 
 
 def test_help_lists_all_flags(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 import errno
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,24 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint(toy: Toy, monk
     assert saved is not None
     assert saved.step == 2
     assert train(toy(num_train_steps=4), quiet=True).step == 4
+
+
+def test_a_run_stopped_by_ctrl_c_is_the_run_in_one(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = train(toy(out_dir=str(tmp_path / "whole"), num_train_steps=13), quiet=True)
+    true_loss, calls = fast.loss, []
+
+    def loss(*args: Any) -> torch.Tensor:
+        calls.append(1)
+        if len(calls) in (8, 13):
+            signal.raise_signal(signal.SIGINT)  # in the middle of a step
+        return true_loss(*args)
+
+    hparams = toy(num_train_steps=13, dev_prefix=None, test_prefix=None)
+    with monkeypatch.context() as patch:
+        patch.setattr(fast, "loss", loss)
+        for step in (8, 13):
+            with pytest.raises(KeyboardInterrupt, match=rf"^stopped; .* from the checkpoint of step {step}$"):
+                train(hparams.replace(num_train_steps=14), quiet=True)
+    parts = train(hparams, quiet=True)
+    assert all(torch.equal(weight, weights(parts)[name]) for name, weight in weights(whole).items())
+    assert parts.curves["train_ppl"] == whole.curves["train_ppl"]

@@ -19,8 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         _run(sys.argv[1:] if argv is None else argv)
-    except KeyboardInterrupt:
-        return _fail("stopped; the same command goes on from the latest checkpoint", 130)
+    except KeyboardInterrupt as stop:
+        return _fail(str(stop) or "stopped", 130)
     except ModuleNotFoundError as error:
         return _fail(f"{error}: install what translation needs with pip install 'headrace[nmt]'")
     except Exception as error:

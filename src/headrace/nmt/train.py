@@ -26,6 +26,7 @@ from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
 from headrace.nmt.evaluate import EvalSet, exp
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.infer import Translator
+from headrace.nmt.interrupt import Interrupt
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.optim import Optimizer, learning_rate
 from headrace.nmt.progress import Progress, Window
@@ -82,6 +83,7 @@ def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False
         DataError: The training data or a vocabulary is malformed.
         CheckpointError: The checkpoints in `out_dir` do not fit, or one cannot be written.
         DivergedError: The loss overflows.
+        KeyboardInterrupt: Ctrl-C; the last step that was completed is saved, and the message says what comes next.
     """
     for name in ("src", "tgt", "train_prefix", "vocab_prefix", "out_dir"):
         if not getattr(hparams, name):
@@ -96,12 +98,22 @@ def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False
             seed = saved.hparams.random_seed if saved else int(np.random.SeedSequence().generate_state(1)[0])
             hparams = hparams.replace(random_seed=seed)
             report.line(f"# random_seed {seed}")
-        run = Run(hparams, out_dir, report, saved)
         try:
-            run.loop()
-            return run.finish(began)
-        finally:
-            run.loader.close()
+            run = Run(hparams, out_dir, report, saved)
+            try:
+                run.loop()
+                return run.finish(began)
+            finally:
+                run.loader.close()
+        except KeyboardInterrupt as error:
+            raise KeyboardInterrupt(_what_next(out_dir)) from error
+
+
+def _what_next(out_dir: Path) -> str:
+    steps = list(checkpoint.steps_of(out_dir))
+    if not steps:
+        return "stopped before there was a checkpoint; the same command begins anew"
+    return f"stopped; the same command goes on from the checkpoint of step {steps[-1]}"
 
 
 class Run:
@@ -161,28 +173,37 @@ class Run:
             ) from error
 
     def loop(self) -> None:
-        """Trains up to `num_train_steps`."""
+        """Trains up to `num_train_steps`; after Ctrl-C saves the last step and ends with KeyboardInterrupt."""
         hparams, progress = self.hparams, self.progress
         if progress.step >= hparams.num_train_steps:
             self.report.line(f"# nothing left to train: raise --num_train_steps above {progress.step} to go on")
         if progress.step == 0:
             self.evaluate()  # of the new model: about as many as there are target words
-        while progress.step < hparams.num_train_steps:
-            first = progress.step
-            for columns in self.loader:
-                self.update(to_batch(columns))
-                if progress.step % hparams.steps_per_stats == 0:
-                    self.log()
-                score = progress.step % hparams.external_eval_steps == 0
-                if score or progress.step % (10 * hparams.steps_per_stats) == 0:
-                    self.evaluate(score)
-                    self.save()
-                if progress.step == hparams.num_train_steps:
-                    return
-            # As in the tutorial, but not after epochs of a few steps, which would be spent on evaluations.
-            if progress.step - first >= 10 * hparams.steps_per_stats:
-                self.report.line(f"# Finished an epoch, step {progress.step}. Perform external evaluation")
-                self.evaluate(score=True)
+        with Interrupt() as interrupt:
+            while progress.step < hparams.num_train_steps:
+                self.epoch(interrupt)
+
+    def epoch(self, interrupt: Interrupt) -> None:
+        """Trains on what is left of an epoch, or up to `num_train_steps`."""
+        hparams, progress = self.hparams, self.progress
+        first = progress.step
+        for columns in self.loader:
+            self.update(to_batch(columns))
+            if progress.step % hparams.steps_per_stats == 0:
+                self.log()
+            score = progress.step % hparams.external_eval_steps == 0
+            if score or progress.step % (10 * hparams.steps_per_stats) == 0:
+                self.evaluate(score)
+                self.save()
+            if interrupt.asked:
+                self.save()
+                raise KeyboardInterrupt
+            if progress.step == hparams.num_train_steps:
+                return
+        # As in the tutorial, but not after epochs of a few steps, which would be spent on evaluations.
+        if progress.step - first >= 10 * hparams.steps_per_stats:
+            self.report.line(f"# Finished an epoch, step {progress.step}. Perform external evaluation")
+            self.evaluate(score=True)
 
     # every step ----------------------------------------------------------------------------------------------------
 
