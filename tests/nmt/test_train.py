@@ -16,7 +16,7 @@ from headrace.nmt.train import DivergedError, Result, train
 from tests.nmt.conftest import Toy
 
 LINE = re.compile(
-    r"  step (\d+) lr [\d.e-]+ step-time \d+\.\d\ds wps \d+\.\d\dK ppl \d+\.\d\d gN \d+\.\d\d bleu \d+\.\d\d, "
+    r"  step (\d+) lr [\d.e-]+ step-time \d+\.\d\ds wps \d+\.\d\dK ppl \d+\.\d\d gN \d+\.\d\d bleu (?:\d+\.\d\d|-), "
     r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}"
 )
 
@@ -42,6 +42,23 @@ def test_a_toy_language_is_learnt(toy: Toy, capsys: pytest.CaptureFixture[str]) 
     assert "# Best bleu, step " in out
     logs = list(Path(str(hparams.out_dir)).glob("log_*"))
     assert [log.read_text() for log in logs] == [out]
+
+
+def test_the_last_steps_are_logged_and_the_final_line_is_of_them(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    result = train(toy(num_train_steps=5))
+    lines = capsys.readouterr().out.split("\n")
+    assert [int(m[1]) for m in map(LINE.fullmatch, lines) if m] == [2, 4, 5]
+    assert all(" bleu -, " in line for line in lines if LINE.fullmatch(line))  # nothing is translated before the end
+    final = next(line for line in lines if line.startswith("# Final"))
+    assert final.startswith("# Final, step 5 lr 0.01 ")
+    assert f" bleu {result.scores['best_bleu']:.2f}, dev bleu {result.scores['dev_bleu']:.2f}, dev ppl " in final
+
+
+def test_the_best_checkpoint_is_there_even_if_nothing_is_right(toy: Toy, tmp_path: Path) -> None:
+    (tmp_path / "dev.en").write_text("none\n" * 12)
+    result = train(toy(num_train_steps=4, steps_per_external_eval=2), quiet=True)
+    assert result.scores["best_bleu"] == 0.0
+    assert [path.name for path in result.best["bleu"].glob("translate*")] == ["translate.ckpt-2"]
 
 
 def test_the_same_seed_gives_the_same_run(toy: Toy, tmp_path: Path) -> None:

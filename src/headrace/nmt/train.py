@@ -241,19 +241,30 @@ class Run:
 
     def log(self) -> None:
         """Writes the tutorial's line about the steps since the last one, and starts counting anew."""
+        perplexity = self.summarize()
+        self.progress.add("train_ppl", perplexity)
+        self.progress.window = Window()
+        if perplexity > 1e20:
+            self.stop(f"perplexity {perplexity:.3g}")
+
+    def summarize(self) -> float:
+        """Writes the line, and keeps it for the end; returns the perplexity."""
         progress, window = self.progress, self.progress.window
         perplexity = exp(window.loss / window.tgt_words)
-        best = " ".join(f"{name} {progress.best.get(name, 0.0):.2f}" for name in self.hparams.metric_names)
         progress.summary = (
             f"step {progress.step} lr {learning_rate(self.hparams, progress.step - 1):g} "
             f"step-time {window.seconds / window.steps:.2f}s wps {window.all_words / window.seconds / 1000:.2f}K "
-            f"ppl {perplexity:.2f} gN {window.norm / window.steps:.2f} {best}"
+            f"ppl {perplexity:.2f} gN {window.norm / window.steps:.2f}"
         )
-        self.report.line(f"  {progress.summary}, {time.ctime()}")
-        progress.add("train_ppl", perplexity)
-        progress.window = Window()
-        if perplexity > 1e20:
-            self.stop(f"perplexity {perplexity:.3g}")
+        self.report.line(f"  {progress.summary} {self.best_so_far()}, {time.ctime()}")
+        return perplexity
+
+    def best_so_far(self) -> str:
+        """Returns the best scores on dev, as in `bleu 34.10`; `bleu -` before the first."""
+        best = self.progress.best
+        return " ".join(
+            f"{name} {best[name]:.2f}" if name in best else f"{name} -" for name in self.hparams.metric_names
+        )
 
     # every 10 steps_per_stats, and every steps_per_external_eval -----------------------------------------------------
 
@@ -275,8 +286,8 @@ class Run:
                     progress.add(f"{data.name}_{name}", value)
                     self.report.line(f"  {name} {data.name}: {value:.1f}")
             for name in self.hparams.metric_names:
-                value = progress.at(f"dev_{name}", progress.step) or 0.0
-                if value > progress.best.get(name, 0.0):
+                value = progress.at(f"dev_{name}", progress.step)
+                if value is not None and (name not in progress.best or value > progress.best[name]):
                     progress.best[name] = value
                     checkpoint.save(self.best_dir(name), self.checkpoint())
                     checkpoint.prune(self.best_dir(name), keep=1)
@@ -324,10 +335,14 @@ class Run:
     def finish(self, began: float) -> Result:
         """Evaluates the final model, and recalls the best ones."""
         progress, stats = self.progress, self.loader.stats()
+        if progress.window.steps:  # which stays open in the checkpoint: a later run with more steps goes on in it
+            self.summarize()
         if any(progress.at(name, progress.step) is None for name in self.scored()):
+            self.save()  # translating takes a while, in which someone may stop it
             self.evaluate(score=True)
         self.save()
-        self.report.line(f"# Final, {progress.summary}{progress.measured(progress.step)}, {time.ctime()}")
+        final = f"{progress.summary} {self.best_so_far()}{progress.measured(progress.step)}"
+        self.report.line(f"# Final, {final}, {time.ctime()}")
         seconds = time.perf_counter() - began
         self.report.line(f"# Done training!, time {seconds:.0f}s, {time.ctime()}.")
         scores = {name: points[-1][1] for name, points in progress.curves.items()}
