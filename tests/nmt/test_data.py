@@ -116,10 +116,15 @@ def test_globs_must_match_file_by_file(toy: Toy, tmp_path: Path) -> None:
 
 def test_sides_of_unequal_length_are_refused_with_both_counts(toy: Toy, tmp_path: Path) -> None:
     (tmp_path / "train.en").write_text("W1\n" * 149)
-    hparams = toy()
-    data = batches(read_pairs(hparams, "train_prefix"), load_vocabs(hparams), hparams, training=True)
-    with pytest.raises(hr.DataError, match=r"src: 150 .*train\.de.*tgt: 149 .*train\.en"):
-        hr.Loader(data)
+    with pytest.raises(hr.DataError, match=r"train: .*train\.de has 150 lines and .*train\.en has 149, .*repair the"):
+        read_pairs(toy(), "train_prefix")
+
+
+def test_of_globs_the_unequal_files_are_named(toy: Toy, tmp_path: Path) -> None:
+    for name, lines in (("part1.de", 2), ("part2.de", 3), ("part1.en", 2), ("part2.en", 1)):
+        (tmp_path / name).write_text("w1\n" * lines)
+    with pytest.raises(hr.DataError, match=r"part2\.de has 3 lines and .*part2\.en has 1, "):
+        read_pairs(toy(train_prefix=str(tmp_path / "part*")), "train_prefix")
 
 
 # Vocabularies --------------------------------------------------------------------------------------------------------

@@ -106,6 +106,29 @@ def test_ctrl_c_says_how_to_go_on(
     assert ("ckpt-3, step 3" in capsys.readouterr().out) == (presses == 1)
 
 
+def test_references_are_counted_before_translating(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hparams = toy(num_train_steps=1)
+    assert main(flags(hparams)) == 0
+    monkeypatch.setattr("headrace.nmt.infer.translate_file", pytest.fail)
+    translating = [f"--out_dir={hparams.out_dir}", f"--inference_input_file={hparams.test_prefix}.de"]
+    translating += [f"--inference_output_file={tmp_path}/t", f"--inference_ref_file={hparams.dev_prefix}.en"]
+    assert main(translating) == 2
+    message = f"expected a reference for each sentence, got 12 references for the 9 lines of {hparams.test_prefix}.de: "
+    assert message in capsys.readouterr().err
+
+
+def test_unequal_files_are_one_line_without_a_word_of_python(
+    toy: Toy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "dev.en").write_text("W1\n")
+    assert main(flags(toy())) == 2
+    err = capsys.readouterr().err
+    assert "dev.de has 12 lines and" in err
+    assert "shortest" not in err
+
+
 def test_help_lists_all_flags(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--help"])

@@ -55,7 +55,7 @@ def resolve(given: dict[str, Any]) -> Any:
 
 def _translate(given: dict[str, Any]) -> None:
     from headrace.nmt.hparams import HParamError
-    from headrace.nmt.infer import Translator, read_lines, score_lines, translate_file
+    from headrace.nmt.infer import Translator, check_references, read_lines, score_lines, translate_file
     from headrace.nmt.runtime import prepare_process
 
     path = given.get("ckpt") or given.get("out_dir")
@@ -67,6 +67,8 @@ def _translate(given: dict[str, Any]) -> None:
     translator = Translator.load(path, **given)
     hparams = translator.hparams
     references = read_lines(hparams.inference_ref_file) if hparams.inference_ref_file else None
+    if references is not None:  # now rather than after an hour of translating
+        check_references(len(references), str(hparams.inference_input_file))
     lines = translate_file(translator, str(hparams.inference_input_file), str(hparams.inference_output_file))
     count = hparams.num_translations_per_input
     sys.stdout.write(f"# {len(lines) // count:,} sentences translated to {hparams.inference_output_file}\n")

@@ -65,7 +65,7 @@ def read_pairs(hparams: HParams, flag: str) -> hr.Dataset:
 
     Raises:
         FileNotFoundError: A side has no file.
-        DataError: The globs of the two sides match files that do not belong together.
+        DataError: The globs of the two sides match files that do not belong together, or of unequal length.
     """
     prefix, src, tgt = getattr(hparams, flag), str(hparams.src), str(hparams.tgt)
     sides = find_side(prefix, src, flag), find_side(prefix, tgt, flag)
@@ -79,7 +79,22 @@ def read_pairs(hparams: HParams, flag: str) -> hr.Dataset:
         raise hr.DataError(
             f"--{flag}={prefix} finds {alone}.{has} but no {alone}.{lacks}: add it, or narrow the pattern"
         )
-    return hr.zip(src=hr.read_text(sides[0], separators=SEPARATORS), tgt=hr.read_text(sides[1], separators=SEPARATORS))
+    texts = [hr.read_text(paths, separators=SEPARATORS) for paths in sides]
+    if len(texts[0]) != len(texts[1]):
+        raise hr.DataError(f"--{flag}={prefix}: {_unequal(*sides)}")
+    return hr.zip(src=texts[0], tgt=texts[1])
+
+
+def _unequal(sources: list[str], targets: list[str]) -> str:
+    """Says which two files do not belong together."""
+    for paths in zip(sources, targets, strict=True):
+        counts = [len(hr.read_text(path)) for path in paths]
+        if counts[0] != counts[1]:
+            break
+    return (
+        f"{paths[0]} has {counts[0]:,} lines and {paths[1]} has {counts[1]:,}, but line for line one has to be the "
+        "translation of the other: repair the files"
+    )
 
 
 # Batches -------------------------------------------------------------------------------------------------------------

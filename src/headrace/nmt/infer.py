@@ -18,7 +18,7 @@ from headrace.nmt.decode import EOS, translate
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Seq2Seq
 
-__all__ = ["Translation", "Translator", "read_lines", "score_lines", "translate_file"]
+__all__ = ["Translation", "Translator", "check_references", "read_lines", "score_lines", "translate_file"]
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,21 @@ def write_lines(path: Path, lines: Sequence[str]) -> None:
     text = "".join(f"{line}\n" for line in lines)
     with checkpoint.replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+def check_references(count: int, source: str | Path) -> None:
+    """Refuses references that are not as many as the lines of the file to translate.
+
+    Raises:
+        OSError: The file cannot be read.
+        DataError: The message has both numbers.
+    """
+    lines = len(hr.read_text(source, index="memory"))
+    if lines != count:
+        raise hr.DataError(
+            f"expected a reference for each sentence, got {count:,} references for the {lines:,} lines of {source}: "
+            "give the --inference_ref_file that belongs to it"
+        )
 
 
 def score_lines(references: Sequence[str], hypotheses: Sequence[str], hparams: HParams) -> Iterator[str]:
