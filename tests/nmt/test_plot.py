@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headrace.nmt import plot
 from headrace.nmt.plot import plot_attention, plot_curves
 
 pytest.importorskip("matplotlib")
@@ -27,6 +28,15 @@ def test_a_matrix_of_another_shape_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected attention of shape \(1 or 2, 2\).*got \(2, 3\)"):
         plot_attention(tmp_path / "a.png", np.zeros((2, 3)), ["a", "b"], ["c"])
     assert not (tmp_path / "a.png").exists()
+
+
+def test_the_axes_of_attention_say_what_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = []
+    make = plot._figure
+    monkeypatch.setattr(plot, "_figure", lambda *size: figures.append(make(*size)) or figures[0])
+    plot_attention(tmp_path / "a.png", np.full((1, 2), 0.5), ["ein", "Bild"], ["picture"])
+    (axes,) = figures[0].axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("source", "translation")
 
 
 @pytest.mark.parametrize("names", [["train_ppl"], ["train_ppl", "dev_ppl", "dev_bleu"], []])

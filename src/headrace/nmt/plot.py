@@ -38,6 +38,9 @@ def plot_attention(path: str | Path, attention: ArrayLike, source: Sequence[str]
     axes.imshow(weights, cmap="Greys", vmin=0.0, vmax=1.0, aspect="auto")
     axes.set_xticks(range(len(source)), list(source), rotation=45, ha="left", rotation_mode="anchor")
     axes.set_yticks(range(len(rows)), rows)
+    axes.set_xlabel("source")
+    axes.xaxis.set_label_position("top")
+    axes.set_ylabel("translation")
     axes.tick_params(top=True, bottom=False, labeltop=True, labelbottom=False, length=0)
     figure.savefig(path, dpi=120, bbox_inches="tight", format="png")
 
