@@ -9,14 +9,15 @@ CPP := $(filter %.cpp %.h,$(NATIVE)) $(wildcard native/tests/*.cpp native/tests/
 setup: .venv/ready  ## a virtual environment with headrace and all that the other targets use
 
 .venv/ready: pyproject.toml $(NATIVE)
+	@echo "setting up: downloads PyTorch and compiles the core, some minutes the first time"
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headrace needs Python 3.11 or newer: make PYTHON=python3.11 …")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --group dev --editable ".[nmt,demo]"
 	touch $@
 
-demo: setup  ## train a small translation model and show what it does (DATA=folder SRC=de TGT=en: on your files)
-	$(BIN)/python examples/demo.py $(if $(DATA),--data=$(DATA)) $(if $(SRC),--src=$(SRC)) $(if $(TGT),--tgt=$(TGT))
+demo: setup  ## train a small translation model and show what it does (STEPS=100: shorter; DATA=folder SRC=de TGT=en: your files)
+	$(BIN)/python examples/demo.py $(if $(DATA),--data=$(DATA)) $(if $(SRC),--src=$(SRC)) $(if $(TGT),--tgt=$(TGT)) $(if $(STEPS),--steps=$(STEPS))
 
 test: setup  ## all tests, those of the documentation and of the native core included
 	$(BIN)/python -m pytest

@@ -128,9 +128,22 @@ def main() -> int:
             number_words.write_corpus(data)
         else:
             data = options.data
+        console.print(
+            f"{options.src} to {options.tgt} with the tutorial's small model (two layers of 128 units, attention), "
+            f"{options.steps} steps: 600 of the toy corpus take one to three minutes on two cores.",
+            highlight=False,
+        )
+        console.print(
+            "In the log lr is the learning rate, step-time seconds a step, wps thousand words a second, ppl the "
+            "perplexity (lower is better), gN the gradient norm, bleu the best score so far (- before the first).",
+            highlight=False,
+        )
         make_vocabularies(data, out, (options.src, options.tgt), options.max_vocab)
         result = train(settings(options, data, out), progress=True)
         show(console, result, data, out, options)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"demo: stopped; what there is of the model is in {out}\n")
+        return 130
     except (hr.HeadraceError, OSError) as error:
         sys.stderr.write(f"demo: {error}\n")
         return 2
