@@ -8,6 +8,7 @@ import os
 import pathlib
 import pkgutil
 import re
+import runpy
 from typing import Any
 
 import pytest
@@ -64,3 +65,8 @@ def test_make_targets_named_in_pages_exist() -> None:
     for page in PAGES:
         for target in re.findall(r"`make ([a-z]+)", page.read_text()):
             assert f"\n{target}:" in makefile, f"{page.name} names make {target}"
+
+
+def test_the_reference_is_up_to_date() -> None:
+    made = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))["reference"]()
+    assert made == (ROOT / "docs" / "reference.md").read_text(), "python docs/make_reference.py > docs/reference.md"

@@ -48,15 +48,6 @@ def test_leaving_a_loop_and_iterating_again_goes_on() -> None:
     assert flat(loader) == list(range(10))
 
 
-def test_a_second_iterator_ends_the_first() -> None:
-    loader = hr.Loader(numbers(10).batch(2))
-    first = iter(loader)
-    next(first)
-    assert next(iter(loader)).tolist() == [2, 3]
-    with pytest.raises(StopIteration):
-        next(first)
-
-
 def test_len_counts_batches_of_this_rank() -> None:
     data = numbers(10).batch(3)
     assert len(hr.Loader(data)) == 4
@@ -413,3 +404,21 @@ def test_descriptions_that_are_shortened_still_tell_bucketings_apart() -> None:
     other = hr.from_arrays(rows).bucket(batch_size=2, boundaries=[1, 2, 3, 4, 5, 6, 7, 8, 50, 100])
     with pytest.raises(hr.StateError, match="another description: step 1 was bucket"):
         hr.Loader(other).load_state_dict(hr.Loader(one).state_dict())
+
+
+def test_a_loop_that_was_replaced_says_so() -> None:
+    loader = hr.Loader(numbers(10).batch(2), workers=1)
+    first = iter(loader)
+    next(first)
+    second = iter(loader)
+    assert next(second).tolist() == [2, 3]
+    with pytest.raises(RuntimeError, match="has been iterated anew since, which ended this loop"):
+        next(first)
+    with pytest.raises(RuntimeError, match="make two Loaders"):
+        list(zip(loader, loader, strict=True))
+
+
+def test_loaders_show_what_they_read_and_where_they_are() -> None:
+    loader = hr.Loader(numbers(10).batch(4))
+    next(iter(loader))
+    assert repr(loader) == "Loader(arrays() → batch(4), workers=0, at batch 1 of epoch 0)"

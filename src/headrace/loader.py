@@ -42,6 +42,31 @@ class Piece:
     example: Rows | None = None
 
 
+class Iteration:
+    """One loop over a loader.
+
+    Attributes:
+        batches: Gives the batches; ends and lets go of its workers when this object is dropped.
+        replaced: Whether the loader has been iterated anew since.
+    """
+
+    def __init__(self, batches: Generator[Tree]) -> None:
+        assert isinstance(batches, GeneratorType)
+        self.batches: GeneratorType[Tree, None, None] = batches
+        self.replaced = False
+
+    def __iter__(self) -> Iteration:
+        return self
+
+    def __next__(self) -> Tree:
+        if self.replaced:
+            raise RuntimeError(
+                "the loader of this loop has been iterated anew since, which ended this loop; to go through the data "
+                "twice at the same time make two Loaders"
+            )
+        return next(self.batches)
+
+
 class Loader:
     """Iterates the batches of a description.
 
@@ -128,7 +153,7 @@ class Loader:
         self._timeout = timeout
         self._position = Position()
         # Weak, so that an iterator that its user drops ends at once, and its workers with it.
-        self._run: weakref.ref[Generator[Tree]] | None = None
+        self._run: weakref.ref[Iteration] | None = None
         self._planned: tuple[int, int, Window] | None = None
         self._stats = StatsCollector(workers, capacity=workers * prefetch)
         self._readers: set[int] = set()  # threads that are reading a batch just now
@@ -143,12 +168,18 @@ class Loader:
         vars(self).update(state)
         self._program = compile_program(self._data._node)
 
+    def __repr__(self) -> str:
+        p = self._position
+        return f"Loader({self._data!r}, workers={self._workers}, at batch {p.done} of epoch {p.epoch})"
+
     # iteration -------------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Tree]:
         """The rest of the current epoch. An iteration that was begun before ends."""
         self.close()
-        run = self._iterate()
+        if (before := self._run() if self._run else None) is not None:
+            before.replaced = True
+        run = Iteration(self._iterate())
         self._run = weakref.ref(run)
         return run
 
@@ -359,13 +390,12 @@ class Loader:
         """
         run = self._run() if self._run else None
         if run is not None:
-            if (isinstance(run, GeneratorType) and run.gi_running) or threading.get_ident() in self._readers:
+            if run.batches.gi_running or threading.get_ident() in self._readers:
                 raise RuntimeError(
                     "this loader is reading a batch just now: a function that it calls, or another thread, can't "
                     "iterate, move or close it meanwhile; make a second Loader of the same data"
                 )
-            run.close()
-        self._run = None
+            run.batches.close()
 
     def __enter__(self) -> Loader:
         """`with hr.Loader(…) as loader:` closes it at the end."""

@@ -69,3 +69,21 @@ def test_looking_at_records_compiles_once() -> None:
     assert stream[3] == 3
     assert stream[1] == 1
     assert list(stream) == list(stream) == [0, 1, 2, 3, 4]
+
+
+def test_names_of_other_libraries_lead_on() -> None:
+    with pytest.raises(AttributeError, match=r"Dataset has no 'pad'; pad comes after batch\(…\) or bucket\(…\)"):
+        numbers(3).pad()
+    with pytest.raises(AttributeError, match=r"Batches has no 'shuffle'; shuffle comes before batch"):
+        numbers(3).batch(2).shuffle()
+    with pytest.raises(AttributeError, match="'prefetch'; prefetch is done by the loader"):
+        numbers(3).batch(2).prefetch(2)
+    with pytest.raises(AttributeError, match=r"^Dataset has no 'nonsense'$"):
+        _ = numbers(3).nonsense
+    with pytest.raises(hr.PlanError, match="columns are named by texts, got True; those of tuples are '0', '1'"):
+        numbers(3).batch(2, ragged=True)  # type: ignore[arg-type]
+
+
+def test_texts_show_their_beginning() -> None:
+    assert repr(hr.Strings.from_rows(["a", "b"])) == "Strings(['a', 'b'], 2 rows)"
+    assert repr(hr.Strings.from_rows("abcd")) == "Strings(['a', 'b', 'c', …], 4 rows)"

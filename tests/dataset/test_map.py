@@ -35,3 +35,9 @@ def test_map_over_batches() -> None:
     with pytest.raises(ZeroDivisionError) as info:
         list(hr.Loader(numbers(5).batch(2).map(lambda batch: 1 // 0)))
     assert any("a batch of 2 records, the first row 0 of the arrays" in note for note in info.value.__notes__)
+
+
+def test_a_function_that_returns_nothing_is_refused() -> None:
+    data = hr.from_dataset([{"a": 1}]).map(lambda record: record.update(b=2)).batch(1)
+    with pytest.raises(hr.DataError, match="of record 0 of list: expected a record, got None; let the"):
+        list(hr.Loader(data))

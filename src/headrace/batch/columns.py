@@ -122,7 +122,7 @@ class Ragged:
         return [row.tolist() for row in self]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Strings:
     """Texts: their UTF-8 bytes one after another and where each starts.
 
@@ -174,6 +174,10 @@ class Strings:
 
     def __iter__(self) -> Iterator[str]:
         return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(self[i]) for i in range(min(3, len(self))))
+        return f"Strings([{shown}{', …' if len(self) > 3 else ''}], {len(self)} rows)"
 
     @property
     def nbytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,7 +196,19 @@ class MapBatchesReader(ChangingReader):
 
 
 def as_columns(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Names of columns as a tuple; one name may be given by itself."""
+    """Names of columns as a tuple; one name may be given by itself.
+
+    Raises:
+        PlanError: If they aren't texts.
+    """
     if columns is None:
         return None
-    return (columns,) if isinstance(columns, str) else tuple(columns)
+    names: tuple[object, ...] = (columns,)
+    if not isinstance(columns, str) and isinstance(columns, Iterable):
+        names = tuple(columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise PlanError(
+                f"columns are named by texts, got {name!r:.60}; those of tuples are '0', '1', …, single values are ''"
+            )
+    return tuple(map(str, names))

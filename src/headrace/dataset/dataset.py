@@ -26,6 +26,24 @@ if TYPE_CHECKING:
     from headrace.dataset.batch import LengthKey
 
 
+_AFTER_BATCH = "comes after batch(…) or bucket(…)"
+_BEFORE_BATCH = "comes before batch(…) or bucket(…)"
+_ELSEWHERE = {
+    "pad": _AFTER_BATCH,
+    "padded_batch": "is batch(…, ragged=…).pad(…)",
+    "bucket_by_sequence_length": "is bucket(…)",
+    "prefetch": "is done by the loader: Loader(workers=…, prefetch=…)",
+    "filter": "isn't built yet; filter_length(…) goes by the index, or leave records out before from_dataset(…)",
+    "to_torch": "is asked of the loader: Loader(…, to='torch')",
+}
+"""What users of other libraries look for here, and where it is."""
+
+
+def _elsewhere(kind: object, name: str, hints: Mapping[str, str]) -> AttributeError:
+    hint = f"; {name} {hints[name]}" if name in hints else ""
+    return AttributeError(f"{type(kind).__name__} has no {name!r}{hint}", name=name, obj=kind)
+
+
 class Dataset:
     """Records in an order, described but not read.
 
@@ -51,6 +69,9 @@ class Dataset:
 
     def __repr__(self) -> str:
         return " → ".join(steps(self._node))
+
+    def __getattr__(self, name: str) -> Any:
+        raise _elsewhere(self, name, _ELSEWHERE)
 
     # order ---------------------------------------------------------------------------------------------------------
 
@@ -352,6 +373,9 @@ class Batches:
     def __repr__(self) -> str:
         return " → ".join(steps(self._node))
 
+    def __getattr__(self, name: str) -> Any:
+        raise _elsewhere(self, name, dict.fromkeys(_RECORD_METHODS, _BEFORE_BATCH) | _ELSEWHERE)
+
     def pad(
         self,
         value: float | Mapping[str, float] = 0,
@@ -425,3 +449,6 @@ def _size(operation: str, name: str, value: Any) -> int | None:
 def _check_function(operation: str, fn: object) -> None:
     if not callable(fn):
         raise PlanError(f"{operation} takes a function, got {type(fn).__name__} {fn!r:.80}")
+
+
+_RECORD_METHODS = frozenset(vars(Dataset)) - frozenset(vars(Batches))

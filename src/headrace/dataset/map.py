@@ -10,7 +10,7 @@ from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, records
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records, WrappingReader, arguments, function_name
-from headrace.errors import add_note
+from headrace.errors import DataError, add_note
 from headrace.plan import RecordRng, Rows
 
 
@@ -61,10 +61,16 @@ class MapReader(WrappingReader):
             for i, record in enumerate(records(tree)):
                 try:
                     if self.rng is None:
-                        changed.append(self.fn(record))
+                        result = self.fn(record)
                     else:
-                        changed.append(self.fn(record, self.rng.at(int(rows.passes[i]), int(rows.ids[0, i]))))
+                        result = self.fn(record, self.rng.at(int(rows.passes[i]), int(rows.ids[0, i])))
                 except Exception as error:
                     add_note(error, f"headrace: in map({function_name(self.fn)}) of {self.where(rows.ids[:, i])}")
                     raise
+                if result is None:
+                    raise DataError(
+                        f"map({function_name(self.fn)}) of {self.where(rows.ids[:, i])}: expected a record, got None; "
+                        "let the function return one (a function that changes the record in place must return it too)"
+                    )
+                changed.append(result)
         return changed

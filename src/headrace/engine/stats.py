@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from headrace.clock import Clock
 
+_TOO_SHORT = 0.05  # seconds
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -48,6 +50,8 @@ class Stats:
         if not self.batches:
             return "Nothing has been read yet."
         share = f"{self.wait_share:.0%}"
+        if self.wall < _TOO_SHORT:
+            return f"Too short a run to judge ({self.wall:.3f} s): the consumer waited {share} of it."
         if self.wait_share < 0.05:
             return f"The consumer bounds the run: it waited for data {share} of the time."
         busiest = max(self.stages, key=lambda name: self.stages[name].wall, default=None)
