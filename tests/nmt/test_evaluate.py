@@ -49,7 +49,7 @@ def test_unknown_words_are_counted_and_said(toy: Toy, tmp_path: Path, capsys: py
 
 def test_sides_of_unequal_length_are_refused(toy: Toy, tmp_path: Path) -> None:
     (tmp_path / "dev.en").write_text("W1\n")
-    with pytest.raises(hr.DataError, match=r"src: 12 .*tgt: 1 "):
+    with pytest.raises(hr.DataError, match=r"dev\.de has 12 lines and .*dev\.en has 1, "):
         read(toy)
 
 

@@ -31,11 +31,10 @@ def test_a_matrix_of_another_shape_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_axes_of_attention_say_what_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figures = []
-    make = plot._figure
-    monkeypatch.setattr(plot, "_figure", lambda *size: figures.append(make(*size)) or figures[0])
+    figure = plot._figure(3.0, 2.0)
+    monkeypatch.setattr(plot, "_figure", lambda *size: figure)
     plot_attention(tmp_path / "a.png", np.full((1, 2), 0.5), ["ein", "Bild"], ["picture"])
-    (axes,) = figures[0].axes
+    (axes,) = figure.axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("source", "translation")
 
 

@@ -286,9 +286,9 @@ class Run:
                     progress.add(f"{data.name}_{name}", value)
                     self.report.line(f"  {name} {data.name}: {value:.1f}")
             for name in self.hparams.metric_names:
-                value = progress.at(f"dev_{name}", progress.step)
-                if value is not None and (name not in progress.best or value > progress.best[name]):
-                    progress.best[name] = value
+                found = progress.at(f"dev_{name}", progress.step)
+                if found is not None and (name not in progress.best or found > progress.best[name]):
+                    progress.best[name] = found
                     checkpoint.save(self.best_dir(name), self.checkpoint())
                     checkpoint.prune(self.best_dir(name), keep=1)
         self.mark = time.perf_counter()
