@@ -6,16 +6,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "prefetch.h"
+
 namespace headrace {
 namespace {
-
-void prefetch_address(const void* address) {
-#if defined(__GNUC__) || defined(__clang__)
-  __builtin_prefetch(address);
-#else
-  (void)address;
-#endif
-}
 
 void check_index(std::span<const std::int64_t> index, std::size_t rows) {
   // Without a branch in the loop: the largest as unsigned also shows negative numbers.

@@ -5,20 +5,9 @@
 #include <stdexcept>
 
 #include "errors.h"
+#include "prefetch.h"
 
 namespace headrace {
-namespace {
-
-void prefetch_address(const void* address) {
-#if defined(__GNUC__) || defined(__clang__)
-  __builtin_prefetch(address);
-#else
-  (void)address;
-#endif
-}
-
-}  // namespace
-
 TextReader::TextReader(std::vector<IndexedFile> files) : files_(std::move(files)) {
   first_.push_back(0);
   for (const auto& file : files_) {
