@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headrace import _native
+from headrace.batch.check import whole
 from headrace.batch.columns import Ragged, Strings
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
@@ -301,23 +301,6 @@ def build_vocab(
         if (word := joined[begin:end]) not in first:
             words.append(word)
     return Vocab(words, unk=unk)
-
-
-def whole(name: str, value: Any, least: int, most: int = (1 << 63) - 1) -> int:
-    """An argument as an int.
-
-    Raises:
-        ValueError: If it is no integer or out of range.
-    """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} is an integer, got {value!r:.60}") from None
-    if number < least:
-        raise ValueError(f"{name} is at least {least}, got {number}")
-    if number > most:
-        raise ValueError(f"{name} is at most {most}, got {number}")
-    return number
 
 
 def _as_ids(ids: ArrayLike) -> NDArray[np.int64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 from typing import Any, Literal
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.batch.check import whole
 from headrace.batch.columns import Ragged
 
 Side = Literal["left", "right"]
@@ -48,8 +48,8 @@ def pad(
         raise ValueError(f"side is 'left' or 'right', got {side!r}")
     if not isinstance(column, Ragged):
         raise ValueError(f"pad takes a Ragged column, got {type(column).__name__}; make one by Ragged.from_rows")
-    multiple_of = _whole("multiple_of", multiple_of, 1)
-    width = None if width is None else _whole("width", width, 0)
+    multiple_of = whole("multiple_of", multiple_of, 1)
+    width = None if width is None else whole("width", width, 0)
     lengths = column.lengths
     longest = int(lengths.max()) if len(lengths) else 0
     if width is None:
@@ -62,16 +62,6 @@ def pad(
     values = np.ascontiguousarray(column.values)
     padded: NDArray[Any] = _native.pad_ragged(values, column.offsets, width, fill, side == "left")
     return padded
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} is an integer, got {value!r}") from None
-    if number < least:
-        raise ValueError(f"{name} is at least {least}, got {number}")
-    return number
 
 
 def _fill(value: float, dtype: np.dtype[Any]) -> NDArray[Any]:

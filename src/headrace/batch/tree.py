@@ -157,7 +157,7 @@ def concat(trees: Sequence[Tree]) -> Tree:
         for other in trees[1:]:
             if not is_branch(other) or _keys(other) != _keys(first):
                 raise ValueError(f"can't join records of different structure: {_shape(first)} and {_shape(other)}")
-        return rebuild(first, [concat([_part(t, key) for t in trees]) for key in _keys(first)])
+        return rebuild(first, [concat([t[key] for t in trees]) for key in _keys(first)])
     kinds = {type(t) for t in trees}
     if len(kinds) > 1:
         raise ValueError(f"can't join columns of different kinds: {sorted(k.__name__ for k in kinds)}")
@@ -175,10 +175,6 @@ def concat(trees: Sequence[Tree]) -> Tree:
 
 def _keys(tree: Tree) -> list[Any]:
     return list(tree) if isinstance(tree, dict) else list(range(len(tree)))
-
-
-def _part(tree: Tree, key: Any) -> Tree:
-    return tree[key]
 
 
 def _shape(tree: Tree) -> Any:

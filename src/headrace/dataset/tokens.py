@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.batch.check import whole
 from headrace.batch.collate import collate
 from headrace.batch.columns import Objects, Ragged, Strings
 from headrace.batch.tree import Tree, map_leaves
@@ -17,7 +18,7 @@ from headrace.dataset.node import Node, Numbering, Reader, Records, WrappingRead
 from headrace.errors import DataError, PlanError
 from headrace.formats.text import TextSource
 from headrace.plan import Rows
-from headrace.vocab import Vocab, whole
+from headrace.vocab import Vocab
 
 T = TypeVar("T")
 PerColumn: TypeAlias = T | Sequence[T | None] | Mapping[str, T | None]
