@@ -33,7 +33,20 @@ ALLOWED = {
     "verify": {"batch", "dataset", "loader"},
     "nmt": {""},  # the public surface, `import headrace as hr`, and nothing behind it
 }
-OPTIONAL = {"torch", "sacrebleu", "matplotlib", "rich", "num2words", "jax", "ray", "PIL"}
+OPTIONAL = {
+    "torch",
+    "pyarrow",
+    "scipy",
+    "zstandard",
+    "typer",
+    "sacrebleu",
+    "matplotlib",
+    "rich",
+    "num2words",
+    "jax",
+    "ray",
+    "PIL",
+}
 
 When = Literal["import", "call", "typing"]
 PATHS = {

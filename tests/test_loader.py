@@ -179,7 +179,7 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
         ({"workers": 1.5}, "workers is an integer of at least 0, got 1.5"),
         ({"rank": 2, "world_size": 2}, "rank is within 0 … world_size−1, got rank 2 of 2"),
         ({"prefetch": 0}, "prefetch is an integer of at least 1, got 0"),
-        ({"to": "jox"}, "handed over as one of 'numpy', 'torch', 'jax'; got 'jox'"),
+        ({"to": "jox"}, "handed over as one of 'numpy', 'torch', 'jax', 'arrow'; got 'jox'"),
         ({"split": "halves"}, "unknown choice among split='halves'"),
         ({"uneven": "drop"}, "which split='records' never has"),
         ({"timeout": 0}, "timeout is above 0 seconds, got 0"),

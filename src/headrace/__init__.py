@@ -11,7 +11,7 @@ Exact, resumable at any record, elastic, fast without the interpreter lock, and 
 """
 
 from headrace import _native
-from headrace.batch import Ragged, Strings, collate, pad, to_torch
+from headrace.batch import Ragged, Sparse, Strings, collate, pad, to_arrow, to_torch
 from headrace.dataset import (
     Batches,
     Dataset,
@@ -56,6 +56,7 @@ __all__ = [
     "Loader",
     "PlanError",
     "Ragged",
+    "Sparse",
     "StateError",
     "Stats",
     "Strings",
@@ -72,6 +73,7 @@ __all__ = [
     "pad",
     "read_text",
     "record_rng",
+    "to_arrow",
     "to_torch",
     "zip",
 ]

@@ -90,7 +90,7 @@ class Loader:
         uneven: With `split="batches"`, when the last step of an epoch has not a batch for every rank: `"short"` gives
             it to the first ranks only (every record exactly once), `"drop"` leaves it out (every rank makes the same
             number of steps).
-        to: `"numpy"`, `"torch"` for tensors that share the arrays' memory, or `"jax"`.
+        to: `"numpy"`, `"torch"` for tensors that share the arrays' memory, `"jax"`, or `"arrow"` for record batches.
         prefetch: Batches read ahead, for each worker.
         max_bytes: Bytes of batches read ahead; one batch is always allowed.
         timeout: Seconds to wait for a batch before giving up; None waits, with a logged warning each minute.
@@ -116,7 +116,7 @@ class Loader:
         world_size: int = 1,
         split: Split = "records",
         uneven: Uneven = "short",
-        to: Literal["numpy", "torch", "jax"] = "numpy",
+        to: Literal["numpy", "torch", "jax", "arrow"] = "numpy",
         prefetch: int = 4,
         max_bytes: int = 256 << 20,
         timeout: float | None = None,

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.batch.columns import Objects, Ragged, Strings
+from headrace.batch.column import Column
+from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, is_branch
 from headrace.dataset import Batches
 from headrace.loader import Loader
@@ -91,8 +92,6 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, np.ndarray):
         return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
-    if isinstance(a, Ragged):
-        return same(a.values, b.values) and same(a.offsets, b.offsets)
-    if isinstance(a, Strings):
-        return same(a.data, b.data) and same(a.offsets, b.offsets)
+    if isinstance(a, Column):
+        return a.row_type == b.row_type and all(map(same, a.parts(), b.parts()))
     return bool(a is b or a == b)

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from headrace.batch.column import join_rows
 from headrace.batch.columns import Objects, Ragged, Strings
+from headrace.batch.sparse import Sparse
 from headrace.batch.tree import Tree, child, is_branch, rebuild
 from headrace.errors import DataError
 
@@ -85,6 +87,8 @@ class _Collate:
         if _is_torch(first):
             values = [value.detach().cpu().numpy() if _is_torch(value) else value for value in values]
             first = values[0]
+        if isinstance(first, Sparse) or type(first).__module__.startswith("scipy.sparse"):
+            return self.sparse(values, name)
         if not isinstance(first, _ARRAY_LIKE):
             for i, value in enumerate(values):
                 if isinstance(value, (*_ARRAY_LIKE, str, bytes, tuple, dict)) or _is_torch(value):
@@ -108,6 +112,26 @@ class _Collate:
             return np.stack(arrays)
         except TypeError as error:  # dates with numbers, say
             raise DataError(f"{_column(name)}the records from {self.where(0)} on don't fit together: {error}") from None
+
+    def sparse(self, values: Sequence[Any], name: str) -> Any:
+        """Sparse records: of one row each, or of any number where the column is named as ragged."""
+        columns = []
+        for i, value in enumerate(values):
+            try:
+                columns.append(value if isinstance(value, Sparse) else Sparse.from_scipy(value))
+            except (AttributeError, ValueError):
+                self.differ(name, i, "sparse rows", _describe(value), "return records of one kind")
+            if columns[i].row_type != columns[0].row_type:
+                self.differ(name, i, columns[0].row_type, columns[i].row_type, "give all records one width and type")
+            if name not in self.ragged and len(columns[i]) != 1:
+                remedy = f"name the column where records vary in length: batch(..., ragged=[{name!r}])"
+                self.differ(name, i, "one sparse row", f"{len(columns[i])} rows", remedy)
+        joined = join_rows(columns)
+        if name not in self.ragged:
+            return joined
+        offsets = np.zeros(len(columns) + 1, np.int64)
+        np.cumsum([len(column) for column in columns], out=offsets[1:])
+        return Ragged(joined, offsets)
 
     def array(self, value: Any, name: str, i: int) -> np.ndarray[Any, Any]:
         try:

@@ -1,4 +1,4 @@
-"""The column types beside the NumPy array: rows of varying length, texts, and Python objects."""
+"""Columns of rows of varying length: of items, and of characters; and Python objects that aren't columns yet."""
 
 from __future__ import annotations
 
@@ -10,16 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-
-
-def _check_offsets(offsets: NDArray[np.int64], total: int, what: str) -> None:
-    if not isinstance(offsets, np.ndarray) or offsets.ndim != 1 or offsets.dtype != np.int64 or len(offsets) == 0:
-        found = f"{offsets.dtype} {offsets.shape}" if isinstance(offsets, np.ndarray) else type(offsets).__name__
-        raise ValueError(f"{what} needs int64 offsets of shape (rows + 1,), got {found}")
-    if offsets[0] != 0 or offsets[-1] != total or (offsets[1:] < offsets[:-1]).any():
-        raise ValueError(
-            f"{what} needs offsets that start at 0, never fall and end at {total}, got {offsets[0]} … {offsets[-1]}"
-        )
+from headrace.batch.column import Column, check_offsets, join_offsets, join_rows, row_type
+from headrace.batch.sparse import Sparse
 
 
 def _text_bytes(row: int, text: Any) -> bytes:
@@ -34,13 +26,13 @@ def _text_bytes(row: int, text: Any) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ragged:
+class Ragged(Column):
     """Rows of varying length: one flat array and where each row starts.
 
     Row `i` is `values[offsets[i]:offsets[i + 1]]`; rows are views, not copies.
 
     Attributes:
-        values: The rows' items one after another, shape `(total, ...)`.
+        values: The rows' items one after another, shape `(total, ...)`; a `Sparse` column where the items are sparse.
         offsets: int64, shape `(rows + 1,)`, starting at 0 and never falling.
 
     Example:
@@ -50,20 +42,22 @@ class Ragged:
         (3, [3, 0, 1], [1, 2, 3])
     """
 
-    values: NDArray[Any]
+    values: Any
     offsets: NDArray[np.int64]
 
     @classmethod
-    def checked(cls, values: NDArray[Any], offsets: NDArray[np.int64]) -> Ragged:
+    def checked(cls, values: Any, offsets: NDArray[np.int64]) -> Ragged:
         """Makes a column from arrays that came from outside, after checking them.
 
         Raises:
             ValueError: If the offsets don't fit the values.
         """
-        if not isinstance(values, np.ndarray) or values.ndim == 0 or values.dtype.hasobject:
+        if isinstance(values, Sparse):
+            Sparse.checked(values.values, values.indices, values.offsets, values.width)
+        elif not isinstance(values, np.ndarray) or values.ndim == 0 or values.dtype.hasobject:
             found = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
             raise ValueError(f"Ragged needs an array of numbers as values, got {found}; use Ragged.from_rows for lists")
-        _check_offsets(offsets, len(values), "Ragged")
+        check_offsets(offsets, len(values), "Ragged")
         return cls(values, offsets)
 
     @classmethod
@@ -95,11 +89,11 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, row: SupportsIndex) -> NDArray[Any]:
+    def __getitem__(self, row: SupportsIndex) -> Any:
         i = range(len(self))[row]
         return self.values[self.offsets[i] : self.offsets[i + 1]]
 
-    def __iter__(self) -> Iterator[NDArray[Any]]:
+    def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
     @property
@@ -108,14 +102,26 @@ class Ragged:
         return np.diff(self.offsets)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of values and offsets together."""
-        return self.values.nbytes + self.offsets.nbytes
+    def row_type(self) -> str:
+        """The type of the items."""
+        return f"ragged {row_type(self.values)}"
+
+    def parts(self) -> tuple[Any, ...]:
+        """Values and offsets."""
+        return self.values, self.offsets
 
     def take(self, index: NDArray[np.int64]) -> Ragged:
         """The rows at `index`, in that order, as a new column."""
+        if isinstance(self.values, Sparse):
+            items, offsets = _native.gather_ragged(np.arange(len(self.values)), self.offsets, index)
+            return Ragged(self.values.take(items), offsets)
         values, offsets = _native.gather_ragged(np.ascontiguousarray(self.values), self.offsets, index)
         return Ragged(values, offsets)
+
+    @classmethod
+    def join(cls, columns: Sequence[Ragged]) -> Ragged:
+        """The rows of several columns, one after another."""
+        return cls(join_rows([c.values for c in columns]), join_offsets([c.offsets for c in columns]))
 
     def tolist(self) -> list[Any]:
         """The rows as nested Python lists."""
@@ -123,7 +129,7 @@ class Ragged:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Strings:
+class Strings(Column):
     """Texts: their UTF-8 bytes one after another and where each starts.
 
     Indexing gives `str` (bytes that aren't UTF-8 are kept as surrogate escapes); `bytes_at` gives what was read.
@@ -150,7 +156,7 @@ class Strings:
         """
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 1:
             raise ValueError(f"Strings needs uint8 data of one dimension, got {getattr(data, 'dtype', type(data))}")
-        _check_offsets(offsets, len(data), "Strings")
+        check_offsets(offsets, len(data), "Strings")
         return cls(data, offsets)
 
     @classmethod
@@ -180,14 +186,23 @@ class Strings:
         return f"Strings([{shown}{', …' if len(self) > 3 else ''}], {len(self)} rows)"
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of texts and offsets together."""
-        return self.data.nbytes + self.offsets.nbytes
+    def row_type(self) -> str:
+        """Texts are of one type."""
+        return "strings"
+
+    def parts(self) -> tuple[NDArray[Any], ...]:
+        """Bytes and offsets."""
+        return self.data, self.offsets
 
     def take(self, index: NDArray[np.int64]) -> Strings:
         """The rows at `index`, in that order, as a new column."""
         data, offsets = _native.gather_ragged(np.ascontiguousarray(self.data), self.offsets, index)
         return Strings(data, offsets)
+
+    @classmethod
+    def join(cls, columns: Sequence[Strings]) -> Strings:
+        """The rows of several columns, one after another."""
+        return cls(np.concatenate([c.data for c in columns]), join_offsets([c.offsets for c in columns]))
 
     def tolist(self) -> list[str]:
         """The rows as Python strings."""

@@ -1,26 +1,42 @@
-"""Hands columns to the frameworks, without copying where memory allows it."""
+"""Hands columns to PyTorch, JAX and Arrow, without copying where memory allows it."""
 
 from __future__ import annotations
 
 import importlib
 import shlex
+import warnings
 from collections.abc import Callable
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.batch.columns import Ragged
-from headrace.batch.tree import Tree, map_leaves
-from headrace.errors import PlanError
+from headrace.batch.columns import Ragged, Strings
+from headrace.batch.sparse import Sparse
+from headrace.batch.tree import Tree, leaves, map_leaves
+from headrace.errors import DataError, PlanError
 
 Delivery = Callable[[Tree], Tree]
+
+
+class SparseSequences(NamedTuple):
+    """Rows of varying length whose items are sparse, as torch tensors: torch has no nested tensor of these.
+
+    Row `i` is `values[offsets[i]:offsets[i + 1]]`.
+    """
+
+    values: Any
+    """Sparse CSR tensor of shape `(total, width)`."""
+    offsets: Any
+    """int64 tensor of shape `(rows + 1,)`."""
 
 
 def to_torch(tree: Tree) -> Tree:
     """Makes torch tensors of the columns of a batch, sharing their memory.
 
-    Arrays become tensors, `Ragged` becomes a nested tensor of jagged layout; texts and Python objects stay.
+    Arrays become tensors, `Ragged` becomes a nested tensor of jagged layout, `Sparse` a sparse CSR tensor (with
+    indices sorted and those that come twice added up, as torch wants them), `Ragged` of `Sparse` a pair of such a
+    tensor and offsets; texts and Python objects stay.
     An array that can't be shared (read-only, of a byte order or dtype that torch doesn't have) is copied or left:
     read-only arrays are copied, unsigned integers above 8 bits keep their type.
 
@@ -39,6 +55,10 @@ def to_torch(tree: Tree) -> Tree:
     torch = _framework("torch", "headrace[torch]")
 
     def convert(_: str, leaf: Any) -> Any:
+        if isinstance(leaf, Sparse):
+            return _csr(torch, leaf)
+        if isinstance(leaf, Ragged) and isinstance(leaf.values, Sparse):
+            return SparseSequences(_csr(torch, leaf.values), _tensor(torch, leaf.offsets))
         if isinstance(leaf, Ragged):
             return torch.nested.nested_tensor_from_jagged(_tensor(torch, leaf.values), _tensor(torch, leaf.offsets))
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc" and leaf.dtype.char not in "gG":
@@ -52,8 +72,8 @@ def to_jax(tree: Tree) -> Tree:
     """Makes jax arrays of the columns of a batch.
 
     Numbers become arrays on jax's default device; on the CPU jax may share their memory, so don't write to the batch
-    any more. jax narrows 64-bit numbers to 32 bits unless `jax_enable_x64` is set. `Ragged`, which jax doesn't have,
-    texts and Python objects stay as they are: pad what a model is to read.
+    any more. jax narrows 64-bit numbers to 32 bits unless `jax_enable_x64` is set. `Ragged` and `Sparse`, which
+    jax doesn't have, texts and Python objects stay as they are: pad or make dense what a model is to read.
 
     Raises:
         ImportError: If jax isn't installed; `pip install jax`.
@@ -68,14 +88,41 @@ def to_jax(tree: Tree) -> Tree:
     return map_leaves(convert, tree)
 
 
+def to_arrow(tree: Tree) -> Any:
+    """Makes an Arrow record batch of the columns of a batch, sharing their memory where Arrow's layout is the same.
+
+    Arrays become (nested, fixed-size) lists, `Ragged` large lists, `Sparse` large lists of structs of `index` and
+    `value`, texts large strings (large binary where one isn't UTF-8). Names of nested columns are joined by dots; a
+    bare column is named `value`.
+
+    Returns:
+        A `pyarrow.RecordBatch`.
+
+    Raises:
+        ImportError: If pyarrow isn't installed; `pip install 'headrace[arrow]'`.
+        DataError: If a column holds Python objects.
+
+    Example:
+        >>> import numpy as np
+        >>> import headrace as hr
+        >>> hr.to_arrow({"x": np.arange(2), "words": hr.Ragged.from_rows([[1, 2], []])}).to_pylist()
+        [{'x': 0, 'words': [1, 2]}, {'x': 1, 'words': []}]
+    """
+    pa = _framework("pyarrow", "headrace[arrow]")
+    columns = {name or "value": leaf for name, leaf in leaves(tree)}
+    return pa.RecordBatch.from_pydict({name: _arrow(pa, leaf, name) for name, leaf in columns.items()})
+
+
 def _as_is(tree: Tree) -> Tree:
     return tree
 
 
-DELIVERIES: MappingProxyType[str, Delivery] = MappingProxyType({"numpy": _as_is, "torch": to_torch, "jax": to_jax})
+DELIVERIES: MappingProxyType[str, Delivery] = MappingProxyType(
+    {"numpy": _as_is, "torch": to_torch, "jax": to_jax, "arrow": to_arrow}
+)
 """What a loader can hand batches over as, by name."""
 
-_NEEDS = {"torch": "headrace[torch]", "jax": "jax"}
+_NEEDS = {"torch": ("torch", "headrace[torch]"), "jax": ("jax", "jax"), "arrow": ("pyarrow", "headrace[arrow]")}
 
 
 def deliver(to: str) -> Delivery:
@@ -97,7 +144,7 @@ def deliver(to: str) -> Delivery:
     if to not in DELIVERIES:
         raise PlanError(f"batches are handed over as one of {', '.join(map(repr, DELIVERIES))}; got {to!r}")
     if to in _NEEDS:
-        _framework(to, _NEEDS[to])
+        _framework(*_NEEDS[to])
     return DELIVERIES[to]
 
 
@@ -118,3 +165,42 @@ def _tensor(torch: Any, array: np.ndarray[Any, Any]) -> Any:
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return torch.from_numpy(array)
+
+
+def _csr(torch: Any, column: Sparse) -> Any:
+    column = column.canonical()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state", UserWarning)
+        return torch.sparse_csr_tensor(
+            _tensor(torch, column.offsets),
+            _tensor(torch, column.indices.astype(np.int64)),  # torch wants offsets and indices of one type
+            _tensor(torch, column.values),
+            column.shape,
+            check_invariants=False,  # canonical() has seen to them
+        )
+
+
+def _arrow(pa: Any, column: Any, name: str) -> Any:
+    if isinstance(column, Strings):
+        buffers = [None, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+        try:
+            texts = pa.Array.from_buffers(pa.large_string(), len(column), buffers)
+            texts.validate(full=True)
+            return texts
+        except pa.ArrowInvalid:
+            return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
+    if isinstance(column, Sparse):
+        entries = pa.StructArray.from_arrays([pa.array(column.indices), pa.array(column.values)], ["index", "value"])
+        return pa.LargeListArray.from_arrays(pa.array(column.offsets), entries)
+    if isinstance(column, Ragged):
+        return pa.LargeListArray.from_arrays(pa.array(column.offsets), _arrow(pa, column.values, name))
+    if not isinstance(column, np.ndarray):
+        raise DataError(f"column {name!r} holds Python objects ({type(column).__name__}), which Arrow has no type for")
+    if 0 in column.shape[1:]:
+        raise DataError(
+            f"column {name!r} has rows of shape {column.shape[1:]}, without numbers; Arrow has no such lists"
+        )
+    array = pa.array(np.ascontiguousarray(column).reshape(-1))
+    for size in reversed(column.shape[1:]):
+        array = pa.FixedSizeListArray.from_arrays(array, size)
+    return array

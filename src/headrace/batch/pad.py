@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.batch.check import whole
 from headrace.batch.columns import Ragged
+from headrace.batch.sparse import Sparse
 
 Side = Literal["left", "right"]
 
@@ -48,6 +49,10 @@ def pad(
         raise ValueError(f"side is 'left' or 'right', got {side!r}")
     if not isinstance(column, Ragged):
         raise ValueError(f"pad takes a Ragged column, got {type(column).__name__}; make one by Ragged.from_rows")
+    if isinstance(column.values, Sparse):
+        raise ValueError(
+            "pad takes rows of dense items, got sparse ones; make them dense, Ragged(c.values.to_dense(), …)"
+        )
     multiple_of = whole("multiple_of", multiple_of, 1)
     width = None if width is None else whole("width", width, 0)
     lengths = column.lengths

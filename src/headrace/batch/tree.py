@@ -8,10 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace import _native
-from headrace.batch.columns import Objects, Ragged, Strings
+from headrace.batch.column import Column, join_rows, take_rows
+from headrace.batch.columns import Objects
 
-Column: TypeAlias = "NDArray[Any] | Ragged | Strings | Objects"
 # A column, or a tuple or dict of trees. Python's types can't say that recursively without a protocol of their own.
 Tree: TypeAlias = Any
 
@@ -85,7 +84,7 @@ def num_bytes(tree: Tree) -> int:
     rest = [tree]
     while rest:
         value = rest.pop()
-        if isinstance(value, (np.ndarray, Ragged, Strings)):
+        if isinstance(value, (np.ndarray, Column)):
             total += value.nbytes
         elif isinstance(value, (bytes, str)):
             total += len(value)
@@ -107,17 +106,7 @@ def _bytes_of_object(value: Any) -> int:
 
 def take(tree: Tree, index: NDArray[np.int64]) -> Tree:
     """The rows at `index` of every column, in that order."""
-    return map_leaves(lambda _, leaf: take_rows(leaf, index), tree)
-
-
-def take_rows(column: Column, index: NDArray[np.int64]) -> Column:
-    """The rows at `index` of one column, in that order."""
-    if isinstance(column, (Ragged, Strings, Objects)):
-        return column.take(index)
-    if column.flags.c_contiguous and not column.dtype.hasobject:
-        rows: NDArray[Any] = _native.gather_rows(column, index)
-        return rows
-    return column[index]
+    return map_leaves(lambda _, leaf: leaf.take(index) if isinstance(leaf, Objects) else take_rows(leaf, index), tree)
 
 
 def records(tree: Tree) -> Iterator[Any]:
@@ -158,19 +147,7 @@ def concat(trees: Sequence[Tree]) -> Tree:
             if not is_branch(other) or _keys(other) != _keys(first):
                 raise ValueError(f"can't join records of different structure: {_shape(first)} and {_shape(other)}")
         return rebuild(first, [concat([t[key] for t in trees]) for key in _keys(first)])
-    kinds = {type(t) for t in trees}
-    if len(kinds) > 1:
-        raise ValueError(f"can't join columns of different kinds: {sorted(k.__name__ for k in kinds)}")
-    if isinstance(first, Ragged):
-        return Ragged(np.concatenate([t.values for t in trees]), _join_offsets(trees))
-    if isinstance(first, Strings):
-        return Strings(np.concatenate([t.data for t in trees]), _join_offsets(trees))
-    for other in trees[1:]:
-        if other.shape[1:] != first.shape[1:] or other.dtype != first.dtype:
-            raise ValueError(
-                f"can't join arrays of {first.dtype} {first.shape[1:]} and {other.dtype} {other.shape[1:]} a row"
-            )
-    return np.concatenate(trees)
+    return join_rows(trees)
 
 
 def _keys(tree: Tree) -> list[Any]:
@@ -179,10 +156,3 @@ def _keys(tree: Tree) -> list[Any]:
 
 def _shape(tree: Tree) -> Any:
     return map_leaves(lambda _, leaf: type(leaf).__name__, tree)
-
-
-def _join_offsets(columns: Sequence[Any]) -> NDArray[np.int64]:
-    lengths = [np.diff(c.offsets) for c in columns]
-    offsets = np.zeros(sum(map(len, lengths)) + 1, np.int64)
-    np.cumsum(np.concatenate(lengths), out=offsets[1:])
-    return offsets

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.batch.columns import Objects, Ragged, Strings
-from headrace.batch.tree import Tree, leaves, map_leaves, num_bytes, take_rows
+from headrace.batch.column import flat_parts, row_type, take_rows
+from headrace.batch.columns import Ragged, Strings
+from headrace.batch.sparse import Sparse
+from headrace.batch.tree import Tree, leaves, map_leaves, num_bytes
 from headrace.errors import DataChangedError, DataError
 from headrace.formats.source import Fingerprint, Source
 
@@ -33,7 +35,7 @@ class ArraySource(Source):
     is cut during the read itself goes unnoticed.
 
     Args:
-        arrays: Arrays (or `Ragged`, or `Strings`) with the same number of rows.
+        arrays: Arrays (or `Ragged`, `Sparse`, `Strings`, SciPy's sparse matrices) with the same number of rows.
 
     Raises:
         DataError: If there is no array, or the numbers of rows differ.
@@ -53,7 +55,7 @@ class ArraySource(Source):
             counts = ", ".join(f"{name}: {n:,}" for name, n in rows)
             raise DataError(f"from_arrays needs arrays with the same number of rows, got {counts}")
         self._num_records = rows[0][1]
-        parts = (part for _, column in leaves(self._tree) for part in _parts(column))
+        parts = (part for _, column in leaves(self._tree) for part in flat_parts(column))
         # Several columns may lie in one map; it is looked at once.
         self._maps = tuple({(id(m.memory), m.needed): m for m in map(_file_of, parts) if m is not None}.values())
         # Both are made when they are first asked for. Two threads may do so at the same time and find the same.
@@ -99,8 +101,8 @@ class ArraySource(Source):
             whole = num_bytes(self._tree) <= _HASHED_WHOLE
             found = 0
             for name, column in leaves(self._tree):
-                found = _absorb(found, np.frombuffer(f"{name}:{_type_of(column)}".encode(), np.uint8))
-                for piece in _parts(column) if whole else _samples(column, self._num_records):
+                found = _absorb(found, np.frombuffer(f"{name}:{row_type(column)}".encode(), np.uint8))
+                for piece in flat_parts(column) if whole else _samples(column, self._num_records):
                     found = _absorb(found, _flat(piece))
             self._fingerprint = {"records": self._num_records, "content" if whole else "sample": f"{found:016x}"}
         return dict(self._fingerprint)
@@ -153,6 +155,10 @@ def _as_column(name: str, value: Any) -> Any:
             return Ragged.checked(value.values, _as_offsets(value.offsets))
         if isinstance(value, Strings):
             return Strings.checked(value.data, _as_offsets(value.offsets))
+        if type(value).__module__.startswith("scipy.sparse"):
+            value = Sparse.from_scipy(value)
+        if isinstance(value, Sparse):
+            return Sparse.checked(value.values, value.indices, _as_offsets(value.offsets), value.width)
         if type(value).__module__.startswith("torch") and hasattr(value, "numpy"):
             value = value.detach().cpu().numpy()
         # A memory map becomes a plain view of itself; a copy here would read the whole file.
@@ -178,32 +184,12 @@ def _as_offsets(offsets: Any) -> Any:
     return offsets.astype(np.int64) if isinstance(offsets, np.ndarray) and offsets.dtype.kind in "iu" else offsets
 
 
-def _type_of(column: Any) -> str:
-    if isinstance(column, Ragged):
-        return f"ragged {column.values.dtype} {column.values.shape[1:]}"
-    return "strings" if isinstance(column, Strings) else f"{column.dtype} {column.shape[1:]}"
-
-
-def _parts(column: Any) -> tuple[NDArray[Any], ...]:
-    """The arrays that a column consists of."""
-    if isinstance(column, Ragged):
-        return column.values, column.offsets
-    if isinstance(column, Strings):
-        return column.data, column.offsets
-    if isinstance(column, Objects):
-        raise TypeError("objects have no bytes")
-    return (column,)
-
-
 def _samples(column: Any, rows: int) -> Iterator[NDArray[Any]]:
     """Rows spread evenly over the column, of long ones the two ends."""
     for row in np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLES)).astype(np.int64)):
-        data = _flat(column[row] if isinstance(column, np.ndarray) else _row(column, int(row)))
-        yield data if len(data) <= 2 * _PIECE else np.concatenate([data[:_PIECE], data[-_PIECE:]])
-
-
-def _row(column: Ragged | Strings, row: int) -> NDArray[Any]:
-    return _parts(column)[0][column.offsets[row] : column.offsets[row + 1]]
+        for part in flat_parts(take_rows(column, np.array([row]))):
+            data = _flat(part)
+            yield data if len(data) <= 2 * _PIECE else np.concatenate([data[:_PIECE], data[-_PIECE:]])
 
 
 def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:

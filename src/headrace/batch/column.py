@@ -1,0 +1,118 @@
+"""What every column is, and taking and joining the rows of any of them, NumPy arrays included."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+
+Rows: TypeAlias = Any
+"""A NumPy array or a `Column`: what can be the leaf of a batch, but for Python objects."""
+
+
+class Column(ABC):
+    """Rows that are no plain NumPy array: of varying length, sparse, or texts.
+
+    A column is made of arrays (or of columns that are); everything that looks at bytes (their number, whether two
+    columns are the same, a hash) goes by these parts, so a new type of column says here what it is made of, and how
+    rows are taken and joined, and has all the rest.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of rows."""
+
+    @abstractmethod
+    def __getitem__(self, row: Any) -> Any:
+        """One row."""
+
+    @abstractmethod
+    def parts(self) -> tuple[Rows, ...]:
+        """The arrays and columns that this one is made of."""
+
+    @property
+    @abstractmethod
+    def row_type(self) -> str:
+        """What a row is, in words: two columns can be joined where these are equal."""
+
+    @abstractmethod
+    def take(self, index: NDArray[np.int64]) -> Rows:
+        """The rows at `index`, in that order, as a new column."""
+
+    @classmethod
+    @abstractmethod
+    def join(cls, columns: Sequence[Any]) -> Rows:
+        """The rows of several columns of this type and of one `row_type`, one after another."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all parts together."""
+        return sum(part.nbytes for part in self.parts())
+
+
+def row_type(column: Rows) -> str:
+    """What a row of a column is, in words: `"float32 (3,)"`."""
+    return column.row_type if isinstance(column, Column) else f"{column.dtype} {column.shape[1:]}"
+
+
+def flat_parts(column: Rows) -> tuple[NDArray[Any], ...]:
+    """The arrays that a column comes down to; of an array, itself."""
+    if isinstance(column, Column):
+        return tuple(array for part in column.parts() for array in flat_parts(part))
+    return (column,)
+
+
+def take_rows(column: Rows, index: NDArray[np.int64]) -> Rows:
+    """The rows at `index` of one column, in that order."""
+    if isinstance(column, Column):
+        return column.take(index)
+    if column.flags.c_contiguous and not column.dtype.hasobject:
+        return _native.gather_rows(column, index)
+    return column[index]
+
+
+def join_rows(columns: Sequence[Rows]) -> Rows:
+    """The rows of several columns, one after another.
+
+    Raises:
+        ValueError: If the columns differ in more than their number of rows.
+    """
+    first = columns[0]
+    kinds = {type(c) for c in columns}
+    if len(kinds) > 1:
+        raise ValueError(f"can't join columns of different kinds: {sorted(k.__name__ for k in kinds)}")
+    for other in columns[1:]:
+        if row_type(other) != row_type(first):
+            what = "columns" if isinstance(first, Column) else "arrays"
+            raise ValueError(f"can't join {what} of {row_type(first)} and {row_type(other)} a row")
+    return type(first).join(columns) if isinstance(first, Column) else np.concatenate(columns)
+
+
+def join_offsets(offsets: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The offsets of rows that are put one after another."""
+    lengths = [np.diff(o) for o in offsets]
+    joined = np.zeros(sum(map(len, lengths)) + 1, np.int64)
+    np.cumsum(np.concatenate(lengths), out=joined[1:])
+    return joined
+
+
+def check_offsets(offsets: Any, total: int, what: str) -> None:
+    """Refuses offsets that don't start at 0, never fall and end at `total`.
+
+    Raises:
+        ValueError: As said, or if they aren't int64 of one dimension.
+    """
+    if not isinstance(offsets, np.ndarray) or offsets.ndim != 1 or offsets.dtype != np.int64 or len(offsets) == 0:
+        found = f"{offsets.dtype} {offsets.shape}" if isinstance(offsets, np.ndarray) else type(offsets).__name__
+        raise ValueError(f"{what} needs int64 offsets of shape (rows + 1,), got {found}")
+    if offsets[0] != 0 or offsets[-1] != total or (offsets[1:] < offsets[:-1]).any():
+        raise ValueError(
+            f"{what} needs offsets that start at 0, never fall and end at {total}, got {offsets[0]} … {offsets[-1]}"
+        )
