@@ -1,0 +1,134 @@
+"""What a source of sequences is: records of one or more streams, each a run of samples, which stand in chunks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.batch.columns import Ragged
+from headrace.errors import DataError
+from headrace.formats.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceStream:
+    """A stream of the sequences that a source holds.
+
+    Attributes:
+        name: What it is called.
+        shape: The shape of a sample; its last number is the width of a sparse one.
+        sparse: Whether samples are sparse.
+        dtype: Type of the values.
+        defines_size: Whether this stream's samples are what counts as a sequence's size.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    sparse: bool = False
+    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
+    defines_size: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParseWarning:
+    """Things in the data that are legal and yet may not be meant.
+
+    Attributes:
+        kind: Which; the same for all of this kind.
+        count: How many there were in one call.
+        message: A sentence about the first of them, with its place.
+    """
+
+    kind: str
+    count: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parsed:
+    """Sequences, and what was wrong with them.
+
+    Attributes:
+        columns: Of each stream by name: a `Ragged` of as many rows as records were asked for, whose values are the
+            samples (an array of shape `(samples, *shape)`, or sparse rows).
+        dropped: Which rows lost so much to errors that they can't be used (they hold no samples); None if no one did.
+        error_rows: The row of each error, ascending.
+        explain: The message of the `i`-th error: what was expected, what came, where, and what to do.
+        warnings: What else was noticed.
+    """
+
+    columns: dict[str, Ragged]
+    dropped: NDArray[np.bool_] | None = None
+    error_rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    explain: Callable[[int], str] = str
+    warnings: Sequence[ParseWarning] = ()
+
+
+class SequenceSource(Source):
+    """A source whose records are sequences.
+
+    A sequence has a key, by which sources are joined, and a size in samples, by which minibatches are filled. Chunks
+    are runs of records that stand together in the file; shuffles that keep to a window count in them.
+    """
+
+    @property
+    @abstractmethod
+    def num_records(self) -> int:
+        """How many sequences there are."""
+
+    @property
+    @abstractmethod
+    def streams(self) -> tuple[SequenceStream, ...]:
+        """The streams, in the order in which they were declared."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> NDArray[np.uint32] | None:
+        """Samples of each sequence, as minibatches count them; None if each has one."""
+
+    @property
+    @abstractmethod
+    def num_bytes(self) -> int:
+        """Bytes of all sequences together, roughly: for sharing out work in pieces of some size."""
+
+    @abstractmethod
+    def keys(self) -> NDArray[np.uint64]:
+        """The key of each sequence."""
+
+    @abstractmethod
+    def chunks(self, limit: int) -> NDArray[np.int64]:
+        """Where chunks of at most `limit` bytes begin: record numbers from 0 on, and last the number of records."""
+
+    @abstractmethod
+    def parse(self, records: NDArray[np.int64]) -> Parsed:
+        """Reads sequences by number, in the order asked for. May be called from several threads at once.
+
+        Malformed data is reported, not raised; whoever calls decides what it costs.
+        """
+
+    def deliver(self, parsed: Parsed) -> dict[str, Any]:
+        """The columns of sequences without mistakes, as `read` gives them.
+
+        Raises:
+            DataError: At the first mistake.
+        """
+        if len(parsed.error_rows):
+            raise DataError(parsed.explain(0))
+        return dict(parsed.columns)
+
+    def read(self, records: NDArray[np.int64]) -> dict[str, Any]:
+        """As `parse` and `deliver`.
+
+        Raises:
+            DataError: If a sequence is malformed.
+        """
+        return self.deliver(self.parse(records))
+
+    def column_names(self) -> list[str]:
+        """The names of the streams."""
+        return [stream.name for stream in self.streams]
