@@ -31,6 +31,7 @@ ALLOWED = {
     "state": {"errors", "dataset"},
     "loader": {"errors", "clock", "batch", "dataset", "engine", "formats", "plan", "state"},
     "verify": {"batch", "dataset", "loader"},
+    "cntk": {""},  # as nmt
     "nmt": {""},  # the public surface, `import headrace as hr`, and nothing behind it
 }
 OPTIONAL = {
