@@ -13,6 +13,7 @@ namespace headrace {
 namespace {
 
 using Masks = void (*)(const std::uint8_t*, std::size_t, const Separators&, std::uint64_t*, std::uint64_t*);
+using EqualMasks = void (*)(const std::uint8_t*, std::size_t, std::uint8_t, std::uint64_t*);
 
 // Sixty-four bytes of 0 or 1 become sixty-four bits: the multiplication moves bit 0 of byte i to bit 56 + i.
 std::uint64_t pack(const std::uint8_t* flags) {
@@ -50,7 +51,26 @@ std::uint64_t pack(const std::uint8_t* flags) {
     separator[b] = ~words;
   }
 }
+
+[[gnu::target("avx2")]] void equal_masks_avx2(const std::uint8_t* data, std::size_t blocks, std::uint8_t byte,
+                                              std::uint64_t* mask) {
+  const __m256i wanted = _mm256_set1_epi8(static_cast<char>(byte));
+  for (std::size_t b = 0; b < blocks; ++b, data += kBlock) {
+    const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data));
+    const __m256i second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data + 32));
+    const auto low = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(first, wanted)));
+    const auto high = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(second, wanted)));
+    mask[b] = low | std::uint64_t{high} << 32;
+  }
+}
 #endif
+
+EqualMasks best_equal() {
+#ifdef HEADRACE_AVX2
+  if (__builtin_cpu_supports("avx2")) return equal_masks_avx2;
+#endif
+  return equal_masks_portable;
+}
 
 Masks best() {
 #ifdef HEADRACE_AVX2
@@ -102,6 +122,19 @@ void byte_masks(const std::uint8_t* data, std::size_t blocks, const Separators& 
                 std::uint64_t* separator) {
   static const Masks masks = best();
   masks(data, blocks, separators, newline, separator);
+}
+
+void equal_masks_portable(const std::uint8_t* data, std::size_t blocks, std::uint8_t byte, std::uint64_t* mask) {
+  for (std::size_t b = 0; b < blocks; ++b, data += kBlock) {
+    std::uint8_t equal[kBlock];
+    for (std::size_t i = 0; i < kBlock; ++i) equal[i] = data[i] == byte;
+    mask[b] = pack(equal);
+  }
+}
+
+void equal_masks(const std::uint8_t* data, std::size_t blocks, std::uint8_t byte, std::uint64_t* mask) {
+  static const EqualMasks masks = best_equal();
+  masks(data, blocks, byte, mask);
 }
 
 }  // namespace headrace

@@ -35,4 +35,8 @@ void byte_masks(const std::uint8_t* data, std::size_t blocks, const Separators& 
 void byte_masks_portable(const std::uint8_t* data, std::size_t blocks, const Separators& separators,
                          std::uint64_t* newline, std::uint64_t* separator);
 
+// Bit i of mask[b] tells whether byte 64 b + i is `byte`. Reads exactly 64 * blocks bytes.
+void equal_masks(const std::uint8_t* data, std::size_t blocks, std::uint8_t byte, std::uint64_t* mask);
+void equal_masks_portable(const std::uint8_t* data, std::size_t blocks, std::uint8_t byte, std::uint64_t* mask);
+
 }  // namespace headrace
