@@ -81,8 +81,8 @@ def items(source: Span) -> Iterator[Item]:
             times = str(_trimmed(Span(value.text, star + 1, value.end)))
             if not _COUNT.fullmatch(times) or len(times) > 18:
                 raise ConfigError(
-                    f"{value.text.place(star)}: expected a number of repetitions after *, found {times[:60]!r}; put the "
-                    "item in quotes if the * belongs to it"
+                    f"{value.text.place(star)}: expected a number of repetitions after *, found {times[:60]!r}; "
+                    "put the item in quotes if the * belongs to it"
                 )
             value, count = _trimmed(Span(value.text, value.begin, star)), int(times)
         total += max(count, 0)
