@@ -21,6 +21,27 @@ def group_by_tokens(buckets: numpy.typing.NDArray[numpy.int32], lengths: numpy.t
     Batches of one bucket with so many tokens after padding: (order, offsets).
     """
 
+def form_chunks(begins: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], ends: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], limit: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    Where chunks of at most `limit` bytes begin, and last the number of records.
+    """
+
+class CntkSweep:
+    """One sweep in CNTK's shuffled order, made window by window."""
+
+    def __init__(self, chunks: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], samples: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], window: int, in_samples: bool, seed: int) -> None: ...
+
+    @property
+    def records(self) -> int: ...
+
+    @property
+    def position(self) -> int: ...
+
+    def next(self, count: int) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+        """
+        (record numbers, places of their chunks in the shuffled order). Not for two threads at once.
+        """
+
 def absorb(hash: int, word: int) -> int:
     """
     Mixes a 64-bit word into a 64-bit hash: how keys of permutations are made.
