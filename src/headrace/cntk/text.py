@@ -24,8 +24,8 @@ def sequence_to_cntk_text_format(seq_idx: int, alias_tensor_map: Mapping[str, An
         The lines, joined by line feeds, without one at the end; nothing for streams without a step.
 
     Raises:
-        ValueError: If an alias can't stand in the format, a number is infinite or not a number, or a sparse sample has an
-            index that isn't a whole number from 0 on.
+        ValueError: If an alias can't stand in the format, a number is infinite or not a number, or an index of a
+            sparse sample isn't a whole number from 0 on.
 
     Example:
         >>> from headrace.cntk import sequence_to_cntk_text_format
