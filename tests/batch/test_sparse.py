@@ -55,6 +55,10 @@ def test_sequences_of_sparse_samples_are_ragged_over_sparse() -> None:
     assert [len(row) for row in ragged] == [3, 0, 1]
     turned = ragged.take(np.array([2, 1, 0]))
     assert turned.tolist() == [[ROWS[3]], [], ROWS[:3]]
+    assert ragged.take(np.array([], np.int64)).tolist() == []
+    for outside in (3, -1):
+        with pytest.raises(IndexError, match=f"row {outside} at position 1 of the index is not there"):
+            ragged.take(np.array([0, outside]))
     joined = concat([{"x": ragged}, {"x": turned}])["x"]
     assert joined.tolist() == [*ragged.tolist(), *turned.tolist()]
     assert num_rows(take({"x": ragged}, np.array([0, 0]))) == 2

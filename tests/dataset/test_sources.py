@@ -116,6 +116,17 @@ def test_fingerprints_of_small_arrays_see_every_byte() -> None:
     assert ArraySource((np.arange(2), np.arange(3)[:2])).fingerprint() != ArraySource(np.arange(2)).fingerprint()
 
 
+def test_fingerprints_of_large_arrays_stay_what_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """States that are saved hold them, so how rows are sampled must not change."""
+    monkeypatch.setattr("headrace.formats.arrays._HASHED_WHOLE", 0)
+    data = {
+        "seq": hr.Ragged.from_rows([np.arange(i % 5, dtype=np.int32) for i in range(600)]),
+        "text": hr.Strings.from_rows([f"line {i}" * (i % 3) for i in range(600)]),
+        "x": np.arange(1200).reshape(600, 2),
+    }
+    assert ArraySource(data).fingerprint() == {"records": 600, "sample": "5a0a7af6de92be8b"}
+
+
 def test_fingerprints_do_not_depend_on_where_arrays_lie(tmp_path: pathlib.Path) -> None:
     data = np.arange(5000).reshape(1000, 5)
     np.save(tmp_path / "x.npy", data)

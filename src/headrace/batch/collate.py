@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.batch.column import join_rows
+from headrace.batch.column import join_rows, offsets_of
 from headrace.batch.columns import Objects, Ragged, Strings
-from headrace.batch.sparse import Sparse
+from headrace.batch.sparse import Sparse, is_scipy
 from headrace.batch.tree import Tree, child, is_branch, rebuild
 from headrace.errors import DataError
 
@@ -87,7 +87,7 @@ class _Collate:
         if _is_torch(first):
             values = [value.detach().cpu().numpy() if _is_torch(value) else value for value in values]
             first = values[0]
-        if isinstance(first, Sparse) or type(first).__module__.startswith("scipy.sparse"):
+        if isinstance(first, Sparse) or is_scipy(first):
             return self.sparse(values, name)
         if not isinstance(first, _ARRAY_LIKE):
             for i, value in enumerate(values):
@@ -129,9 +129,7 @@ class _Collate:
         joined = join_rows(columns)
         if name not in self.ragged:
             return joined
-        offsets = np.zeros(len(columns) + 1, np.int64)
-        np.cumsum([len(column) for column in columns], out=offsets[1:])
-        return Ragged(joined, offsets)
+        return Ragged(joined, offsets_of([len(column) for column in columns]))
 
     def array(self, value: Any, name: str, i: int) -> np.ndarray[Any, Any]:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from headrace import _native
 
@@ -95,12 +95,17 @@ def join_rows(columns: Sequence[Rows]) -> Rows:
     return type(first).join(columns) if isinstance(first, Column) else np.concatenate(columns)
 
 
+def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
+    """Where rows of these lengths start, and last where they end."""
+    lengths = np.asarray(lengths, np.int64)
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
 def join_offsets(offsets: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """The offsets of rows that are put one after another."""
-    lengths = [np.diff(o) for o in offsets]
-    joined = np.zeros(sum(map(len, lengths)) + 1, np.int64)
-    np.cumsum(np.concatenate(lengths), out=joined[1:])
-    return joined
+    return offsets_of(np.concatenate([np.diff(o) for o in offsets]))
 
 
 def check_offsets(offsets: Any, total: int, what: str) -> None:

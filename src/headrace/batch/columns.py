@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.batch.column import Column, check_offsets, join_offsets, join_rows, row_type
+from headrace.batch.column import Column, check_offsets, join_offsets, join_rows, offsets_of, row_type
 from headrace.batch.sparse import Sparse
 
 
@@ -81,8 +81,7 @@ class Ragged(Column):
                 raise ValueError(
                     f"Ragged rows may differ in their first dimension only, got {full[0].shape} and {array.shape}"
                 )
-        offsets = np.zeros(len(arrays) + 1, np.int64)
-        np.cumsum([len(a) for a in arrays], out=offsets[1:])
+        offsets = offsets_of([len(a) for a in arrays])
         values = np.concatenate(full) if full else (arrays[0] if arrays else np.empty(0, dtype))
         return cls(values, offsets)
 
@@ -113,7 +112,11 @@ class Ragged(Column):
     def take(self, index: NDArray[np.int64]) -> Ragged:
         """The rows at `index`, in that order, as a new column."""
         if isinstance(self.values, Sparse):
-            items, offsets = _native.gather_ragged(np.arange(len(self.values)), self.offsets, index)
+            # Of the rows asked for alone: a batch must not cost as much as the whole column.
+            starts = _native.gather_rows(self.offsets[:-1], index)
+            lengths = _native.gather_rows(self.offsets[1:], index) - starts
+            offsets = offsets_of(lengths)
+            items = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
             return Ragged(self.values.take(items), offsets)
         values, offsets = _native.gather_ragged(np.ascontiguousarray(self.values), self.offsets, index)
         return Ragged(values, offsets)
@@ -163,8 +166,7 @@ class Strings(Column):
     def from_rows(cls, rows: Sequence[str | bytes]) -> Strings:
         """Joins texts; `str` is encoded as UTF-8."""
         parts = [_text_bytes(row, text) for row, text in enumerate(rows)]
-        offsets = np.zeros(len(parts) + 1, np.int64)
-        np.cumsum([len(p) for p in parts], out=offsets[1:])
+        offsets = offsets_of([len(p) for p in parts])
         return cls(np.frombuffer(b"".join(parts), np.uint8), offsets)
 
     def __len__(self) -> int:

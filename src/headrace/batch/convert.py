@@ -52,7 +52,7 @@ def to_torch(tree: Tree) -> Tree:
         >>> float(x[0])
         7.0
     """
-    torch = _framework("torch", "headrace[torch]")
+    torch = _framework(*_NEEDS["torch"])
 
     def convert(_: str, leaf: Any) -> Any:
         if isinstance(leaf, Sparse):
@@ -78,7 +78,7 @@ def to_jax(tree: Tree) -> Tree:
     Raises:
         ImportError: If jax isn't installed; `pip install jax`.
     """
-    jnp = _framework("jax", "jax", "jax.numpy")
+    jnp = _framework(*_NEEDS["jax"], "jax.numpy")
 
     def convert(_: str, leaf: Any) -> Any:
         if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "biufc":
@@ -108,9 +108,10 @@ def to_arrow(tree: Tree) -> Any:
         >>> hr.to_arrow({"x": np.arange(2), "words": hr.Ragged.from_rows([[1, 2], []])}).to_pylist()
         [{'x': 0, 'words': [1, 2]}, {'x': 1, 'words': []}]
     """
-    pa = _framework("pyarrow", "headrace[arrow]")
-    columns = {name or "value": leaf for name, leaf in leaves(tree)}
-    return pa.RecordBatch.from_pydict({name: _arrow(pa, leaf, name) for name, leaf in columns.items()})
+    pa = _framework(*_NEEDS["arrow"])
+    return pa.RecordBatch.from_pydict(
+        {name or "value": _arrow(pa, leaf, name or "value") for name, leaf in leaves(tree)}
+    )
 
 
 def _as_is(tree: Tree) -> Tree:

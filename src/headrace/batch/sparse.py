@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.batch.column import Column, check_offsets, join_offsets
+from headrace.batch.column import Column, check_offsets, join_offsets, offsets_of
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -73,8 +73,7 @@ class Sparse(Column):
                 raise ValueError(f"Sparse needs as many values as indices, got {v.shape} and {i.shape} in row {row}")
             if len(i) and (i.min() < 0 or i.max() >= width):
                 raise ValueError(f"Sparse needs indices in [0, {width}), got {i.tolist()!r:.60} in row {row}")
-        offsets = np.zeros(len(pairs) + 1, np.int64)
-        np.cumsum([len(i) for i, _ in pairs], out=offsets[1:])
+        offsets = offsets_of([len(i) for i, _ in pairs])
         indices = np.concatenate([i for i, _ in pairs]) if pairs else np.empty(0)
         values = np.concatenate([v for _, v in pairs]) if pairs else np.empty(0, dtype)
         return cls(values, indices.astype(np.int32), offsets, int(width))
@@ -184,10 +183,14 @@ class Sparse(Column):
         first = np.ones(len(rows), bool)
         first[1:] = (np.diff(rows) != 0) | (np.diff(indices) != 0)
         starts = np.flatnonzero(first)
-        offsets = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(np.bincount(rows[starts], minlength=len(self)), out=offsets[1:])
+        offsets = offsets_of(np.bincount(rows[starts], minlength=len(self)))
         return Sparse(np.add.reduceat(values, starts).astype(values.dtype), indices[starts], offsets, self.width)
 
     def tolist(self) -> list[tuple[list[int], list[Any]]]:
         """Of each row the indices and the values, as Python lists."""
         return [(row.indices.tolist(), row.values.tolist()) for row in self]
+
+
+def is_scipy(value: Any) -> bool:
+    """Whether a value is one of SciPy's sparse matrices or arrays; SciPy is not imported to find out."""
+    return type(value).__module__.startswith("scipy.sparse")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.batch.column import flat_parts, row_type, take_rows
 from headrace.batch.columns import Ragged, Strings
-from headrace.batch.sparse import Sparse
+from headrace.batch.sparse import Sparse, is_scipy
 from headrace.batch.tree import Tree, leaves, map_leaves, num_bytes
 from headrace.errors import DataChangedError, DataError
 from headrace.formats.source import Fingerprint, Source
@@ -155,8 +155,8 @@ def _as_column(name: str, value: Any) -> Any:
             return Ragged.checked(value.values, _as_offsets(value.offsets))
         if isinstance(value, Strings):
             return Strings.checked(value.data, _as_offsets(value.offsets))
-        if type(value).__module__.startswith("scipy.sparse"):
-            value = Sparse.from_scipy(value)
+        if is_scipy(value):
+            return Sparse.from_scipy(value)
         if isinstance(value, Sparse):
             return Sparse.checked(value.values, value.indices, _as_offsets(value.offsets), value.width)
         if type(value).__module__.startswith("torch") and hasattr(value, "numpy"):
@@ -187,9 +187,16 @@ def _as_offsets(offsets: Any) -> Any:
 def _samples(column: Any, rows: int) -> Iterator[NDArray[Any]]:
     """Rows spread evenly over the column, of long ones the two ends."""
     for row in np.unique(np.linspace(0, rows - 1, min(rows, _SAMPLES)).astype(np.int64)):
-        for part in flat_parts(take_rows(column, np.array([row]))):
+        for part in _row(column, int(row)):
             data = _flat(part)
             yield data if len(data) <= 2 * _PIECE else np.concatenate([data[:_PIECE], data[-_PIECE:]])
+
+
+def _row(column: Any, row: int) -> tuple[NDArray[Any], ...]:
+    """The arrays that a row comes down to, where they lie."""
+    if isinstance(column, Strings):  # whose rows are Python's strings
+        return (column.data[column.offsets[row] : column.offsets[row + 1]],)
+    return flat_parts(column[row])
 
 
 def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:
