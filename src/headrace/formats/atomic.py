@@ -31,8 +31,7 @@ def write_atomic(path: str | os.PathLike[str], parts: Iterable[Any]) -> None:
         (b'to the mill', 1)
     """
     target = os.path.realpath(path)
-    folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    temporary = unfinished_path(target)
     # Not a file of the tempfile module: those can be read by their owner alone.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
@@ -46,7 +45,13 @@ def write_atomic(path: str | os.PathLike[str], parts: Iterable[Any]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    _sync_folder(folder)
+    _sync_folder(os.path.dirname(target))
+
+
+def unfinished_path(target: str) -> str:
+    """A name beside a file or folder, for making it there first; no one else comes to the same."""
+    folder, name = os.path.split(target)
+    return os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
 
 
 def _sync_folder(folder: str) -> None:

@@ -20,19 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.batch.column import flat_parts
 from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
 from headrace.errors import DataError
-from headrace.formats.kept import BLOCK_BYTES, slice_rows, take_parsed, values_of
-from headrace.formats.sequences import Parsed, SequenceSource, SequenceStream
-from headrace.formats.source import Fingerprint
+from headrace.formats.atomic import unfinished_path, write_atomic
+from headrace.formats.kept import BLOCK_BYTES, slice_rows, take_parsed
+from headrace.formats.sequences import Parsed, SequenceSource, SequenceStream, StoredSequences, records_a_block
 
 VERSION = 1
 _MANIFEST = "columns.json"
 _log = logging.getLogger("headrace")
 
 
-class CachedSequences(SequenceSource):
+class CachedSequences(StoredSequences):
     """Sequences read from a columnar cache instead of from their source.
 
     Use `cached` to make one. Files of the cache must not be written to; each read first looks whether they were.
@@ -41,16 +42,15 @@ class CachedSequences(SequenceSource):
     kind = "cached sequences"
 
     def __init__(self, source: SequenceSource, folder: str) -> None:
-        self._source = source
+        super().__init__(source)
         self._folder = folder
         manifest = _manifest(folder)
         if manifest["about"] != _about(source):
             raise DataError("it is of other data, or of other streams")
         self._files: list[_native.FileBytes] = []
-        self._columns = {
-            stream.name: self._open(stream, number, manifest) for number, stream in enumerate(source.streams)
-        }
-        self._parsed = Parsed(self._columns)
+        self._parsed = Parsed(
+            {stream.name: self._open(stream, number, manifest) for number, stream in enumerate(source.streams)}
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The source and the folder."""
@@ -70,32 +70,9 @@ class CachedSequences(SequenceSource):
         return Ragged(values[0].reshape(-1, *stream.shape), offsets)
 
     @property
-    def num_records(self) -> int:
-        """Of the source."""
-        return self._source.num_records
-
-    @property
-    def streams(self) -> tuple[SequenceStream, ...]:
-        """Of the source."""
-        return self._source.streams
-
-    @property
-    def sizes(self) -> NDArray[np.uint32] | None:
-        """Of the source."""
-        return self._source.sizes
-
-    @property
     def num_bytes(self) -> int:
         """Of the cache."""
         return sum(file.size for file in self._files)
-
-    def keys(self) -> NDArray[np.uint64]:
-        """Of the source."""
-        return self._source.keys()
-
-    def chunks(self, limit: int) -> NDArray[np.int64]:
-        """Of the source: the order must not depend on whether there is a cache."""
-        return self._source.chunks(limit)
 
     def parse(self, records: NDArray[np.int64]) -> Parsed:
         """Takes the records out of the cache.
@@ -106,37 +83,21 @@ class CachedSequences(SequenceSource):
         """
         for file in self._files:
             file.check_unchanged()
-        records = np.ascontiguousarray(records, np.int64)
-        if not len(records):
-            return Parsed({name: slice_rows(column, 0, 0) for name, column in self._columns.items()})
-        if int(records.min()) < 0 or int(records.max()) >= self.num_records:
-            raise IndexError(f"there are records 0 to {self.num_records - 1}, got {records.min()} … {records.max()}")
-        return take_parsed(self._parsed, records)
+        return super().parse(records)
 
-    def deliver(self, parsed: Parsed) -> dict[str, Any]:
-        """As the source does."""
-        return self._source.deliver(parsed)
+    def _take(self, records: NDArray[np.int64]) -> Parsed:
+        if not len(records):
+            return Parsed({name: slice_rows(column, 0, 0) for name, column in self._parsed.columns.items()})
+        return take_parsed(self._parsed, records)
 
     def lengths(self) -> dict[str, NDArray[Any]]:
         """Samples of each sequence and stream."""
-        return {name: column.lengths for name, column in self._columns.items()}
-
-    def column_names(self) -> list[str]:
-        """Of the source."""
-        return list(self._source.column_names() or [])
-
-    def fingerprint(self) -> Fingerprint:
-        """Of the source."""
-        return self._source.fingerprint()
-
-    def where(self, record: int) -> str:
-        """As the source names it."""
-        return self._source.where(record)
+        return {name: column.lengths for name, column in self._parsed.columns.items()}
 
     def close(self) -> None:
         """Closes the cache and the source."""
-        self._files, self._columns, self._parsed = [], {}, Parsed({})
-        self._source.close()
+        self._files, self._parsed = [], Parsed({})
+        super().close()
 
 
 def cached(source: SequenceSource, folder: str | os.PathLike[str], *, max_bytes: int | None = None) -> SequenceSource:
@@ -194,20 +155,17 @@ def _about(source: SequenceSource) -> dict[str, Any]:
 
 
 def _make(source: SequenceSource, path: str, max_bytes: int | None) -> None:
-    parent, name = os.path.split(path)
     if max_bytes is None:
-        max_bytes = shutil.disk_usage(parent).free // 2
-    unfinished = os.path.join(parent, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        max_bytes = shutil.disk_usage(os.path.dirname(path)).free // 2
+    unfinished = unfinished_path(path)
     os.mkdir(unfinished)
     try:
         _write(source, unfinished, max_bytes)
+        old = unfinished + ".old"
         if os.path.isdir(path):
-            old = unfinished + ".old"
             os.rename(path, old)
-            os.rename(unfinished, path)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.rename(unfinished, path)
+        os.rename(unfinished, path)
+        shutil.rmtree(old, ignore_errors=True)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
@@ -216,20 +174,16 @@ def _make(source: SequenceSource, path: str, max_bytes: int | None) -> None:
 def _write(source: SequenceSource, folder: str, max_bytes: int) -> None:
     written = 0
     names = [
-        [f"{number}-{part}.column" for part in (("values", "indices", "rows") if s.sparse else ("values",))]
-        for number, s in enumerate(source.streams)
+        [f"{number}-{part}.column" for part in ("values", *(("indices", "rows") if stream.sparse else ()), "offsets")]
+        for number, stream in enumerate(source.streams)
     ]
     with contextlib.ExitStack() as stack:
-        files = [
-            [stack.enter_context(open(os.path.join(folder, name), "wb")) for name in [*own, f"{number}-offsets.column"]]
-            for number, own in enumerate(names)
-        ]
+        files = [[stack.enter_context(open(os.path.join(folder, name), "wb")) for name in own] for own in names]
         dtypes: list[list[str]] = [[] for _ in files]
         joints = [_Joint() for _ in files]
         for parsed in _blocks(source):
             for number, stream in enumerate(source.streams):
-                column = parsed.columns[stream.name]
-                arrays = [np.ascontiguousarray(array) for array in joints[number].arrays(column)]
+                arrays = [np.ascontiguousarray(array) for array in joints[number].arrays(parsed.columns[stream.name])]
                 dtypes[number] = [array.dtype.str for array in arrays]
                 for file, array in zip(files[number], arrays, strict=True):
                     written += array.nbytes
@@ -239,24 +193,21 @@ def _write(source: SequenceSource, folder: str, max_bytes: int) -> None:
         for file in (f for own in files for f in own):
             file.flush()
             os.fsync(file.fileno())
-    entries: list[list[dict[str, Any]]] = []
-    for number, own in enumerate(names):
-        entries.append([])
-        for name, dtype in zip([*own, f"{number}-offsets.column"], dtypes[number], strict=True):
-            content = _native.FileBytes.open(os.path.join(folder, name))
-            entries[-1].append(
-                {"file": name, "dtype": dtype, "bytes": content.size, "sample": f"{content.sample():016x}"}
-            )
-    with open(os.path.join(folder, _MANIFEST), "w", encoding="utf-8") as manifest:
-        json.dump({"version": VERSION, "about": _about(source), "streams": entries}, manifest)
-        manifest.flush()
-        os.fsync(manifest.fileno())
+    entries = [[_entry(folder, *pair) for pair in zip(*own, strict=True)] for own in zip(names, dtypes, strict=True)]
+    manifest = {"version": VERSION, "about": _about(source), "streams": entries}
+    write_atomic(os.path.join(folder, _MANIFEST), [json.dumps(manifest).encode()])
+
+
+def _entry(folder: str, name: str, dtype: str) -> dict[str, Any]:
+    """What the manifest says of a file."""
+    content = _native.FileBytes.open(os.path.join(folder, name))
+    return {"file": name, "dtype": dtype, "bytes": content.size, "sample": f"{content.sample():016x}"}
 
 
 def _blocks(source: SequenceSource) -> Iterator[Parsed]:
     """The whole source, parsed in pieces of bounded size; at least one, so that types are known."""
     count = source.num_records
-    size = max(1, -(-count // max(1, -(-source.num_bytes // BLOCK_BYTES))))
+    size = records_a_block(source, BLOCK_BYTES)
     for start in range(0, max(count, 1), size):
         parsed = source.parse(np.arange(start, min(start + size, count)))
         if len(parsed.error_rows):
@@ -275,7 +226,7 @@ class _Joint:
     def arrays(self, column: Ragged) -> list[NDArray[Any]]:
         """A block's arrays as they stand in the whole."""
         own = slice(1 if self.begun else 0, None)  # a block's first offset is the last one's end
-        arrays = values_of(column)
+        arrays = list(flat_parts(column.values))
         offsets = (column.offsets + self.samples)[own]
         if isinstance(column.values, Sparse):
             arrays[2] = (arrays[2] + self.entries)[own]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headrace.batch.columns import Ragged
 from headrace.errors import DataError
-from headrace.formats.source import Source
+from headrace.formats.source import Fingerprint, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +132,89 @@ class SequenceSource(Source):
     def column_names(self) -> list[str]:
         """The names of the streams."""
         return [stream.name for stream in self.streams]
+
+
+class StoredSequences(SequenceSource):
+    """Sequences of a source that were parsed before, and are taken from where they are stored.
+
+    All but parsing is the source's: order, keys and fingerprint must not depend on whether there is a store. The source
+    stays open for them, and for its messages.
+    """
+
+    def __init__(self, source: SequenceSource) -> None:
+        self._source = source
+
+    @property
+    def num_records(self) -> int:
+        """Of the source."""
+        return self._source.num_records
+
+    @property
+    def streams(self) -> tuple[SequenceStream, ...]:
+        """Of the source."""
+        return self._source.streams
+
+    @property
+    def sizes(self) -> NDArray[np.uint32] | None:
+        """Of the source."""
+        return self._source.sizes
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the source."""
+        return self._source.num_bytes
+
+    def keys(self) -> NDArray[np.uint64]:
+        """Of the source."""
+        return self._source.keys()
+
+    def chunks(self, limit: int) -> NDArray[np.int64]:
+        """Of the source."""
+        return self._source.chunks(limit)
+
+    def parse(self, records: NDArray[np.int64]) -> Parsed:
+        """Takes the records from the store.
+
+        Raises:
+            IndexError: If a record isn't there.
+        """
+        records = np.ascontiguousarray(records, np.int64)
+        if len(records):
+            first, last = int(records.min()), int(records.max())
+            if first < 0 or last >= self.num_records:
+                raise IndexError(f"there are records 0 to {self.num_records - 1}, got {first if first < 0 else last}")
+        return self._take(records)
+
+    @abstractmethod
+    def _take(self, records: NDArray[np.int64]) -> Parsed:
+        """As `parse`, of records that are there."""
+
+    def deliver(self, parsed: Parsed) -> dict[str, Any]:
+        """As the source does."""
+        return self._source.deliver(parsed)
+
+    def lengths(self) -> dict[str, NDArray[Any]] | None:
+        """Of the source."""
+        return self._source.lengths()
+
+    def column_names(self) -> list[str]:
+        """Of the source."""
+        return self._source.column_names()
+
+    def fingerprint(self) -> Fingerprint:
+        """Of the source."""
+        return self._source.fingerprint()
+
+    def where(self, record: int) -> str:
+        """As the source names it."""
+        return self._source.where(record)
+
+    def close(self) -> None:
+        """Closes the source."""
+        self._source.close()
+
+
+def records_a_block(source: SequenceSource, block_bytes: int) -> int:
+    """How many neighbouring records have about `block_bytes` bytes; at least one."""
+    blocks = max(1, -(-source.num_bytes // block_bytes))
+    return max(1, -(-source.num_records // blocks))
