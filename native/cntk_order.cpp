@@ -1,7 +1,6 @@
 #include "cntk_order.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <stdexcept>
 

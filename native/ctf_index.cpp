@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "byte_masks.h"
+#include "decimal.h"
 #include "errors.h"
 #include "hash.h"
 #include "line_index.h"
@@ -25,27 +26,13 @@ std::uint32_t clip(std::uint64_t count) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, std::numeric_limits<std::uint32_t>::max()));
 }
 
-bool is_digit(std::uint8_t byte) { return byte >= '0' && byte <= '9'; }
 bool is_space(std::uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
 bool ends_a_name(std::uint8_t byte) { return byte <= ' ' || byte == '|'; }
 
-// How many of eight bytes, from the lowest on, are digits. `from_zero` is the bytes xor '0': those above 9 get their
-// highest bit by the addition, which may carry into bytes above the first of them only.
-unsigned leading_digits(std::uint64_t from_zero) {
-  const std::uint64_t others = ((from_zero + 0x7676767676767676u) | from_zero) & 0x8080808080808080u;
-  return static_cast<unsigned>(std::countr_zero(others)) / 8;
+// The number that the first `count` of eight bytes write.
+std::uint64_t digits_to_number(std::uint64_t bytes, unsigned count) {
+  return count == 0 ? 0 : swar::eight_digits(swar::last_bytes(bytes, count));
 }
-
-// The number that the lowest `count` of eight bytes write, each already xor '0': digits to pairs, to fours, to eight.
-std::uint64_t digits_to_number(std::uint64_t from_zero, unsigned count) {
-  if (count == 0) return 0;
-  std::uint64_t x = from_zero << (64 - 8 * count);  // missing digits become zeros in front
-  x = (x * 10 + (x >> 8)) & 0x00ff00ff00ff00ffu;
-  x = (x * 100 + (x >> 16)) & 0x0000ffff0000ffffu;
-  return (x * 10000 + (x >> 32)) & 0xffffffffu;
-}
-
-constexpr std::uint64_t kPowers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
 // One byte of a file after the other, for the rare cases.
 class ByteWalk {
@@ -202,16 +189,15 @@ bool Scanner::same_id(const std::uint8_t* head) const {
 
 // A line that may begin with another id than the current one.
 void Scanner::take_id(const std::uint8_t* head, std::size_t at) {
-  constexpr std::uint64_t kZeros = 0x3030303030303030u;
   const std::uint64_t low = load64(head), high = load64(head + 8);
-  const unsigned first = leading_digits(low ^ kZeros);
+  const unsigned first = swar::bytes_before(swar::non_digits(low));
   if (first == 0) return;
-  const unsigned second = first == 8 ? leading_digits(high ^ kZeros) : 0;
+  const unsigned second = first == 8 ? swar::bytes_before(swar::non_digits(high)) : 0;
   const unsigned digits = first + second;
   std::uint64_t key;
   if (digits < kHead) {
     if (position_ + at + digits == file_.size()) return;  // digits that end with the file are no id
-    key = digits_to_number(low ^ kZeros, first) * kPowers[second] + digits_to_number(high ^ kZeros, second);
+    key = digits_to_number(low, first) * swar::kTens[second] + digits_to_number(high, second);
   } else {
     bool found = false;
     key = long_id(position_ + at, found);

@@ -212,8 +212,6 @@ std::int64_t places_of(std::uint64_t mantissa, std::int64_t exponent) {
   return exponent + (static_cast<std::int64_t>(std::bit_width(mantissa)) * 1233 >> 12) + 1;
 }
 
-bool is_digit(std::uint8_t byte) { return static_cast<std::uint8_t>(byte - '0') < 10; }
-
 const std::uint8_t* skip_digits(const std::uint8_t* p, const std::uint8_t* end) {
   while (p < end && is_digit(*p)) ++p;
   return p;

@@ -34,10 +34,13 @@ DecimalEnd parse_decimal(const std::uint8_t* begin, const std::uint8_t* end, T& 
 template <class T>
 T scale_decimal(std::uint64_t mantissa, std::int64_t exponent);
 
+inline bool is_digit(std::uint8_t byte) { return static_cast<std::uint8_t>(byte - '0') < 10; }
+
 // The pieces that make short numbers cheap. Bytes are those of a little-endian word.
 namespace swar {
 
 inline constexpr std::uint64_t kOnes = 0x0101010101010101;
+inline constexpr std::uint32_t kTens[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
 // 0x80 in each byte of x that is no digit, 0 elsewhere.
 inline std::uint64_t non_digits(std::uint64_t x) {
@@ -86,8 +89,7 @@ inline const std::uint8_t* parse_short_decimal(const std::uint8_t* p, T& value) 
       const std::uint64_t tail = load64(p + whole + 1);
       fraction = swar::bytes_before(swar::non_digits(tail));
       if (fraction == 0) return nullptr;
-      static constexpr std::uint32_t kTens[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
-      mantissa = std::uint64_t{swar::eight_digits(swar::last_bytes(x, whole))} * kTens[fraction] +
+      mantissa = std::uint64_t{swar::eight_digits(swar::last_bytes(x, whole))} * swar::kTens[fraction] +
                  swar::eight_digits(swar::last_bytes(tail, fraction));
       p += whole + 1 + fraction;
     }
@@ -95,7 +97,7 @@ inline const std::uint8_t* parse_short_decimal(const std::uint8_t* p, T& value) 
     mantissa = swar::eight_digits(swar::last_bytes(x, whole));
     p += whole;
   }
-  if ((*p | 0x20) == 'e' || static_cast<std::uint8_t>(*p - '0') < 10) return nullptr;
+  if ((*p | 0x20) == 'e' || is_digit(*p)) return nullptr;
   // Both operands are exact, so that the one division rounds once, correctly.
   constexpr std::uint64_t kExact = std::uint64_t{1} << (std::is_same_v<T, float> ? 24 : 53);
   if (mantissa <= kExact || fraction == 0) {

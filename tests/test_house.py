@@ -34,20 +34,7 @@ ALLOWED = {
     "cntk": {""},  # as nmt
     "nmt": {""},  # the public surface, `import headrace as hr`, and nothing behind it
 }
-OPTIONAL = {
-    "torch",
-    "pyarrow",
-    "scipy",
-    "zstandard",
-    "typer",
-    "sacrebleu",
-    "matplotlib",
-    "rich",
-    "num2words",
-    "jax",
-    "ray",
-    "PIL",
-}
+OPTIONAL = {"torch", "sacrebleu", "matplotlib", "rich", "num2words", "jax", "ray", "PIL"}
 
 When = Literal["import", "call", "typing"]
 PATHS = {

@@ -94,8 +94,8 @@ class CntkOrder:
             run = self._run
             if run is None or sweep != self._sweep or start < run.position:
                 seed = (self._seed + sweep) & MAX_SEED
-                unit = self._window.unit == "samples"
-                run = _native.CntkSweep(self._chunks, self._samples, self._window.size, unit, seed)
+                in_samples = self._window.unit == "samples"
+                run = _native.CntkSweep(self._chunks, self._samples, self._window.size, in_samples, seed)
                 self._run, self._sweep = run, sweep
             while run.position < start:
                 run.next(min(start - run.position, _MANY))
