@@ -11,7 +11,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from headrace import DataError
@@ -126,28 +126,25 @@ def txt2ctf(
     unfinished = f"{target}.{os.getpid()}.tmp"
     try:
         with open(unfinished, "x", encoding="utf-8", newline="\n") as out:
-            for path in inputs:
-                with open(path, encoding="utf-8", newline="\n") as file:
-                    _write(out.write, file, dictionaries, annotated, unk, os.fspath(path))
+            out.writelines(_converted(dictionaries, inputs, annotated, unk))
         os.replace(unfinished, target)
     finally:
         if os.path.exists(unfinished):
             os.unlink(unfinished)
 
 
-def _write(
-    write: Callable[[str], object],
-    file: Iterable[str],
-    dictionaries: Sequence[Mapping[str, int]],
-    annotated: bool,
-    unk: str | None,
-    name: str,
-) -> None:
-    try:
-        for line in convert_lines(file, dictionaries, annotated=annotated, unk=unk, source=name):
-            write(line + "\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name}: expected UTF-8 text ({error.reason}); convert it first") from None
+def _converted(
+    dictionaries: Sequence[Mapping[str, int]], inputs: Sequence[AnyPath | None], annotated: bool, unk: str | None
+) -> Iterator[str]:
+    """The lines of several inputs, line ends included; None is standard input."""
+    for path in inputs:
+        name = "standard input" if path is None else os.fspath(path)
+        with contextlib.nullcontext(sys.stdin) if path is None else open(path, encoding="utf-8", newline="\n") as file:
+            try:
+                for line in convert_lines(file, dictionaries, annotated=annotated, unk=unk, source=name):
+                    yield line + "\n"
+            except UnicodeDecodeError as error:
+                raise DataError(f"{name}: expected UTF-8 text ({error.reason}); convert it first") from None
 
 
 def _truth(text: str) -> bool:
@@ -174,13 +171,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             txt2ctf(given.map, given.input, given.output, annotated=given.annotated, unk=given.unk)
             return 0
         dictionaries = [read_dictionary(path) for path in given.map]
-        with contextlib.ExitStack() as stack:
-            out = sys.stdout
-            if given.output:
-                out = stack.enter_context(open(given.output, "w", encoding="utf-8", newline="\n"))
-            for path in given.input or [None]:
-                file = sys.stdin if path is None else stack.enter_context(open(path, encoding="utf-8", newline="\n"))
-                _write(out.write, file, dictionaries, given.annotated, given.unk, path or "standard input")
+        converted = _converted(dictionaries, given.input or [None], given.annotated, given.unk)
+        if given.output:
+            with open(given.output, "w", encoding="utf-8", newline="\n") as out:
+                out.writelines(converted)
+        else:
+            sys.stdout.writelines(converted)
     except (DataError, OSError) as error:
         sys.stderr.write(f"txt2ctf: {error}\n")
         return 1
