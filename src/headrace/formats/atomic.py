@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
 
 
 def write_atomic(path: str | os.PathLike[str], parts: Iterable[Any]) -> None:
@@ -30,14 +30,41 @@ def write_atomic(path: str | os.PathLike[str], parts: Iterable[Any]) -> None:
         ...     target.read_bytes(), len(list(target.parent.iterdir()))
         (b'to the mill', 1)
     """
+    with open_atomic(path) as file:
+        for part in parts:
+            file.write(part)
+
+
+@contextlib.contextmanager
+def open_atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Opens a file to be written beside its place; it is moved there when the block ends, and only if it ends well.
+
+    As `write_atomic` otherwise. The file may be sought in, and be read.
+
+    Args:
+        path: The file; a symbolic link is followed, not replaced.
+
+    Raises:
+        OSError: If the file can't be written.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from headrace.formats.atomic import open_atomic
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     target = pathlib.Path(folder, "words")
+        ...     with open_atomic(target) as file:
+        ...         _ = file.write(b"to the mill")
+        ...         before = target.exists()
+        ...     before, target.read_bytes()
+        (False, b'to the mill')
+    """
     target = os.path.realpath(path)
     temporary = unfinished_path(target)
     # Not a file of the tempfile module: those can be read by their owner alone.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
-        with open(descriptor, "wb") as file:
-            for part in parts:
-                file.write(part)
+        with open(descriptor, "w+b") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)

@@ -49,6 +49,25 @@ class ParseWarning:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in its file a mistake stands, and what kind of mistake it is.
+
+    Attributes:
+        kind: Which; the same for all of this kind.
+        line: The line, from 1.
+        column: The column, from 1, in bytes.
+        byte: The offset in the file.
+        stream: The stream concerned; None if none or not known.
+    """
+
+    kind: str
+    line: int
+    column: int
+    byte: int
+    stream: str | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Parsed:
     """Sequences, and what was wrong with them.
@@ -60,6 +79,7 @@ class Parsed:
         error_rows: The row of each error, ascending.
         explain: The message of the `i`-th error: what was expected, what came, where, and what to do.
         warnings: What else was noticed.
+        place: The place of the `i`-th error, where the format knows it.
     """
 
     columns: dict[str, Ragged]
@@ -67,6 +87,7 @@ class Parsed:
     error_rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     explain: Callable[[int], str] = str
     warnings: Sequence[ParseWarning] = ()
+    place: Callable[[int], Place] | None = None
 
 
 class SequenceSource(Source):
