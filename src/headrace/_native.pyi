@@ -42,6 +42,11 @@ class CntkSweep:
         (record numbers, places of their chunks in the shuffled order). Not for two threads at once.
         """
 
+def index_ctf(file: FileBytes, skip_ids: bool = False, main: str = '', threads: int = 0) -> tuple[bool, int, Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint32], dict(shape=(None,))]]:
+    """
+    (ids, first_line, begins, ends, keys, samples): where sequences are. Tables that can be told from others are empty.
+    """
+
 def absorb(hash: int, word: int) -> int:
     """
     Mixes a 64-bit word into a 64-bit hash: how keys of permutations are made.
