@@ -5,6 +5,8 @@ record is read, and nothing is remembered from one call to the next. Whoever car
 
 A `Plan` orders records and answers `locate(epoch, positions)`; a `BatchPlan` cuts its records into batches, window by
 window. Both are described in `base.py` and `batches.py`; the shuffles are specified in docs/specs/permutation.md.
+CNTK's way is apart: `cntk_order.py` orders a sweep, `timeline.py` measures sweep after sweep, `minibatches.py` and
+`truncated.py` cut.
 """
 
 from headrace.plan.base import Plan

@@ -71,6 +71,8 @@ class CntkOrder:
         self._window = window
         self._seed = seed
         self.length = int(self._chunks[-1])
+        self.num_chunks = len(self._samples)
+        self.shuffled = window is not None
         self._lock = threading.Lock()
         self._sweep = -1
         self._run: _native.CntkSweep | None = None
