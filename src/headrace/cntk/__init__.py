@@ -4,7 +4,24 @@ Code and files that were written for CNTK 2.7 are understood here. Translates na
 data stands in the other rooms.
 """
 
-from headrace.cntk.config import ConfigError, parse_config
+from headrace.cntk.config import (
+    ConfigError,
+    DeserializerConfig,
+    ReaderConfig,
+    StreamConfig,
+    format_config,
+    parse_config,
+    read_config,
+)
 from headrace.cntk.text import sequence_to_cntk_text_format
 
-__all__ = ["ConfigError", "parse_config", "sequence_to_cntk_text_format"]
+__all__ = [
+    "ConfigError",
+    "DeserializerConfig",
+    "ReaderConfig",
+    "StreamConfig",
+    "format_config",
+    "parse_config",
+    "read_config",
+    "sequence_to_cntk_text_format",
+]

@@ -3,15 +3,29 @@
 The syntax is the one of `cntk configFile=…` (not the language BrainScript): entries `key = value`, sections in `[ ]` or
 `{ }`, arrays in `( )`, variables `$name$`. What stands where: `text.py` lines, comments, brackets, places;
 `syntax.py` entries and items; `variables.py` what replaces `$name$`; `section.py` looking names up, and typed values.
+
+On top of it the readers' sections: `read.py` files and arguments; `reader.py` both forms of a section and
+`deserializer.py` one file, to `result.py` plain values; `names.py` the names known, and warnings; `format.py` writing.
 """
 
 from __future__ import annotations
 
 from headrace.cntk.config.error import ConfigError
+from headrace.cntk.config.format import format_config
+from headrace.cntk.config.read import read_config
+from headrace.cntk.config.result import DeserializerConfig, ReaderConfig, StreamConfig
 from headrace.cntk.config.section import Section, Tree
 from headrace.cntk.config.text import Line, Span, Text
 
-__all__ = ["ConfigError", "parse_config"]
+__all__ = [
+    "ConfigError",
+    "DeserializerConfig",
+    "ReaderConfig",
+    "StreamConfig",
+    "format_config",
+    "parse_config",
+    "read_config",
+]
 
 
 def parse_config(text: str, source: str = "the configuration") -> dict[str, Tree]:

@@ -69,7 +69,9 @@ class Section:
     """
 
     def __init__(self, parts: Iterable[Span], name: str = "the configuration", outer: Section | None = None) -> None:
+        parts = list(parts)
         self.name = name
+        self.place = parts[0].place
         self.outer = outer
         self.entries: dict[str, Named] = {}
         self.strays: list[Place] = []

@@ -18,6 +18,17 @@ MAX_INSERTED = 1 << 22
 _NAME = re.compile(r"""[A-Za-z_][^$,/<>?;':"\[\]{}\\|!@#%^&*()+=~`\s]*""")
 
 
+def has_variable(text: str) -> bool:
+    """Whether something in a text would be replaced.
+
+    Example:
+        >>> from headrace.cntk.config.variables import has_variable
+        >>> has_variable("$root$/a"), has_variable("5$ and 6$")
+        (True, False)
+    """
+    return re.search(rf"\$(?:{_NAME.pattern})\$", text) is not None
+
+
 class Definition(NamedTuple):
     """What a variable's name stands for."""
 

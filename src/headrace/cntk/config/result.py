@@ -1,0 +1,116 @@
+"""What a reader's section comes to: plain values, all defaults filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace.plan.cntk_order import CntkWindow
+
+_DEFAULT_WINDOW = CntkWindow(128)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamConfig:
+    """A stream, as a section of `input` describes it.
+
+    Attributes:
+        name: What it is called in minibatches.
+        alias: What it is called in the file.
+        format: `"dense"` or `"sparse"`; None where a binary file says it.
+        dim: Numbers of a sample; None where a binary file says it.
+        defines_mb_size: Whether its samples are what minibatches count.
+
+    Example:
+        >>> from headrace.cntk import StreamConfig
+        >>> StreamConfig("labels", alias="L", format="sparse", dim=10).defines_mb_size
+        False
+    """
+
+    name: str
+    alias: str
+    format: Literal["dense", "sparse"] | None
+    dim: int | None
+    defines_mb_size: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeserializerConfig:
+    """A file, and how it is read.
+
+    Attributes:
+        kind: `"ctf"` (text) or `"cbf"` (binary).
+        file: Its path.
+        streams: Its streams by name, in the alphabetical order of CNTK.
+        skip_sequence_ids: Whether each line is a sequence, whatever it begins with.
+        max_errors: Malformed samples that are left out; one more is an error.
+        trace_level: 0: errors are told, 1: warnings, 2: everything.
+        chunk_size: Bytes of a chunk.
+        cache_index: Whether the index is kept beside the file.
+        keep_data_in_memory: Whether what has been parsed is kept.
+        precision: `"float"` or `"double"`.
+
+    Example:
+        >>> from headrace.cntk import DeserializerConfig, StreamConfig
+        >>> DeserializerConfig("ctf", "train.ctf", {"x": StreamConfig("x", "x", "dense", 3)}).chunk_size
+        33554432
+    """
+
+    kind: Literal["ctf", "cbf"]
+    file: str
+    streams: dict[str, StreamConfig]
+    skip_sequence_ids: bool = False
+    max_errors: int = 0
+    trace_level: int = 1
+    chunk_size: int = 1 << 25
+    cache_index: bool = False
+    keep_data_in_memory: bool = False
+    precision: Literal["float", "double"] = "float"
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderConfig:
+    """A reader, as its section in a configuration file describes it; `read_config` makes it.
+
+    Attributes:
+        deserializers: The files; the first gives the order, the others are joined to it by sequence.
+        randomize: Whether sequences are shuffled.
+        seed: What the shuffle follows from; the number of the sweep is added.
+        window: How far sequences move; None: not at all.
+        frame_mode: Whether each sequence is a single sample.
+        truncated: Whether minibatches are stretches of `truncation_length` steps.
+        truncation_length: Steps of such a stretch; 0 if not truncated.
+        max_errors: Sequences with mistakes that the whole may leave out.
+        trace_level: 0: errors are told, 1: warnings, 2: everything.
+        precision: `"float"` or `"double"`.
+        verbosity: Read, and without effect.
+        prefetch: Read, and without effect.
+        multithreaded: Whether several threads parse; None: not given.
+        warnings: What was passed over, or is without effect: file, line, column, why.
+
+    Example:
+        >>> from headrace.cntk import DeserializerConfig, ReaderConfig, StreamConfig
+        >>> text = DeserializerConfig("ctf", "train.ctf", {"x": StreamConfig("x", "x", "dense", 3)})
+        >>> list(ReaderConfig((text,)).streams)
+        ['x']
+    """
+
+    deserializers: tuple[DeserializerConfig, ...]
+    randomize: bool = True
+    seed: int = 0
+    window: CntkWindow | None = _DEFAULT_WINDOW
+    frame_mode: bool = False
+    truncated: bool = False
+    truncation_length: int = 0
+    max_errors: int = 0
+    trace_level: int = 1
+    precision: Literal["float", "double"] = "float"
+    verbosity: int = 0
+    prefetch: bool = True
+    multithreaded: bool | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def streams(self) -> dict[str, StreamConfig]:
+        """The streams of all files by name."""
+        return {name: stream for one in self.deserializers for name, stream in one.streams.items()}
