@@ -1,5 +1,6 @@
 #include <nanobind/stl/string.h>
 
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -36,4 +37,13 @@ void bind_ctf_index(nb::module_& m) {
       "file"_a, "skip_ids"_a = false, "main"_a = "", "threads"_a = 0,
       "(ids, first_line, begins, ends, keys, samples): where sequences are. Tables that can be told from others are "
       "empty.");
+  m.def(
+      "count_line_feeds",
+      [](const FileBytes& file, std::uint64_t begin, std::uint64_t end) {
+        if (begin > end || end > file.size()) throw std::out_of_range("the bytes are outside the file");
+        file.check_unchanged();
+        return headrace::count_line_feeds(file, begin, end);
+      },
+      "file"_a, "begin"_a, "end"_a, nb::call_guard<nb::gil_scoped_release>(),
+      "Line feeds in the bytes [begin, end) of a file.");
 }

@@ -25,6 +25,7 @@ from headrace.dataset import (
 from headrace.dataset import zip_ as zip
 from headrace.engine import Stats
 from headrace.errors import DataChangedError, DataError, HeadraceError, PlanError, StateError, StuckError
+from headrace.formats.ctf_schema import CtfStream, dense, sparse
 from headrace.loader import Loader
 from headrace.plan import record_rng
 from headrace.verify import assert_resumable
@@ -49,6 +50,7 @@ _check_core(_native.core_version())
 
 __all__ = [
     "Batches",
+    "CtfStream",
     "DataChangedError",
     "DataError",
     "Dataset",
@@ -66,6 +68,7 @@ __all__ = [
     "build_vocab",
     "collate",
     "concat",
+    "dense",
     "from_arrays",
     "from_dataset",
     "from_iterable",
@@ -73,6 +76,7 @@ __all__ = [
     "pad",
     "read_text",
     "record_rng",
+    "sparse",
     "to_arrow",
     "to_torch",
     "zip",

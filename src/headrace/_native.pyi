@@ -47,6 +47,9 @@ def index_ctf(file: FileBytes, skip_ids: bool = False, main: str = '', threads: 
     (ids, first_line, begins, ends, keys, samples): where sequences are. Tables that can be told from others are empty.
     """
 
+def count_line_feeds(file: FileBytes, begin: int, end: int) -> int:
+    """Line feeds in the bytes [begin, end) of a file."""
+
 def absorb(hash: int, word: int) -> int:
     """
     Mixes a 64-bit word into a 64-bit hash: how keys of permutations are made.

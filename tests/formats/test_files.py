@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from headrace.errors import DataError
-from headrace.formats import files
+from headrace.formats import packed
 from headrace.formats.atomic import write_atomic
 from headrace.formats.files import find_files, open_bytes
 from headrace.formats.text import TextSource
@@ -76,11 +76,11 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: pathlib.Path) -> None:
         find_files(tmp_path / "pipe")
 
 
-@pytest.mark.parametrize("limit", [files.GZIP_IN_MEMORY, 100])
+@pytest.mark.parametrize("limit", [packed.IN_MEMORY, 100])
 def test_gzip_is_unpacked_into_memory_or_a_temporary_file(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(files, "GZIP_IN_MEMORY", limit)
+    monkeypatch.setattr(packed, "IN_MEMORY", limit)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     content = b"".join(b"line %d\n" % i for i in range(1000))
     path = tmp_path / "a.gz"
@@ -102,9 +102,9 @@ def test_gzip_that_is_cut_short_is_refused(tmp_path: pathlib.Path) -> None:
 
 def test_gzip_that_is_damaged_or_no_gzip_is_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.gz"
-    packed = bytearray(gzip.compress(b"hello world" * 100))
-    packed[-5] ^= 1  # the checksum
-    path.write_bytes(packed)
+    content = bytearray(gzip.compress(b"hello world" * 100))
+    content[-5] ^= 1  # the checksum
+    path.write_bytes(content)
     with pytest.raises(DataError, match=r"a.gz is not valid gzip \(CRC check failed"):
         open_bytes(str(path))
     path.write_bytes(b"plain text\n")
@@ -115,13 +115,43 @@ def test_gzip_that_is_damaged_or_no_gzip_is_refused(tmp_path: pathlib.Path) -> N
         open_bytes(str(path))
 
 
+def test_zstandard_is_unpacked_frame_by_frame(tmp_path: pathlib.Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    content = b"".join(b"line %d\n" % i for i in range(9000))
+    path = tmp_path / "a.zst"
+    frames = [zstandard.compress(content[:30]), zstandard.compress(content[30:])]
+    path.write_bytes(b"".join(frames))
+    assert open_bytes(str(path)).array().tobytes() == content
+    assert TextSource(path).read(np.array([8999])).tolist() == ["line 8999"]
+    assert [p.name for p in tmp_path.iterdir()] == ["a.zst"]
+    for cut in (1, len(frames[0]) - 1, len(frames[0]) + 3, len(frames[0] + frames[1]) - 1):
+        path.write_bytes(b"".join(frames)[:cut])
+        with pytest.raises(DataError, match=r"a.zst (ends in the middle of its|is not valid) Zstandard data"):
+            open_bytes(str(path))
+    path.write_bytes(b"|x 1 2 3\n")
+    with pytest.raises(DataError, match=r"a.zst is not valid Zstandard data .* rename it if it was never packed"):
+        open_bytes(str(path))
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match="is empty, expected Zstandard data"):
+        open_bytes(str(path))
+
+
+def test_zstandard_without_its_package_says_what_to_install(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    (tmp_path / "a.zst").write_bytes(b"x")
+    with pytest.raises(ImportError, match=r"pip install headrace\[zstd\]"):
+        open_bytes(str(tmp_path / "a.zst"))
+
+
 def test_unpacking_without_room_says_where(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(bytes(1 << 20)))
     code = (
         "import resource, sys\n"
-        "from headrace.formats import files\n"
-        "files.GZIP_IN_MEMORY = 1000\n"
+        "from headrace.formats import files, packed\n"
+        "packed.IN_MEMORY = 1000\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "try:\n    files.open_bytes(sys.argv[1])\n"
         "except OSError as error:\n    print(error.__notes__[0])\n"

@@ -30,7 +30,8 @@ def read_text(
 
     The index (line starts and numbers of tokens) is made in one pass at about the speed of memory and kept beside each
     file as `<file>.hrindex`; it is checked before use and made anew when the file has changed. Lines end with LF or
-    CRLF; the last one needs none. Files that end in `.gz` are unpacked when opened.
+    CRLF; the last one needs none. Files that end in `.gz` or `.zst` are unpacked when opened (the latter needs
+    `headrace[zstd]`).
 
     Args:
         files: A file, a glob pattern (its files in sorted order), or a list of those.

@@ -1,4 +1,4 @@
-"""Finds and opens the files of a source: a path, a list, a pattern; plain or gzip."""
+"""Finds and opens the files of a source: a path, a list, a pattern; plain or packed."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import errno
 import glob
 import os
 import stat
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-import numpy as np
-
 from headrace import _native
-from headrace.errors import DataError
+from headrace.errors import DataChangedError, DataError
+from headrace.formats.packed import is_packed, open_packed
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = AnyPath | Sequence[AnyPath]
 
-SIDECAR_SUFFIX = ".hrindex"
-GZIP_IN_MEMORY = 64 << 20
-"""Unpacked bytes of one gzip file that are kept in memory; more go to a temporary file that is mapped."""
+FileState: TypeAlias = tuple[int, int]
+"""Size and mtime (ns)."""
 
-_CHUNK = 1 << 20
+SIDECAR_SUFFIX = ".hrindex"
 
 
 def find_files(files: Paths) -> list[str]:
@@ -97,23 +94,19 @@ def check_separators(separators: object) -> None:
         raise TypeError(f"separators is a str of ASCII characters, or None for white space, got {separators!r:.60}")
 
 
-def is_gzip(path: AnyPath) -> bool:
-    """Whether a file is unpacked when opened: it is when its name ends in `.gz`."""
-    return os.fspath(path).endswith(".gz")
-
-
 def open_bytes(path: str) -> _native.FileBytes:
     """Opens a file for reading at any place.
 
-    Plain files are mapped. Gzip files are unpacked first: into memory, or beyond 64 MiB into a temporary file without
-    a name, which goes when it is closed.
+    Plain files are mapped. Gzip and Zstandard files (`.gz`, `.zst`) are unpacked first: into memory, or beyond 64 MiB
+    into a temporary file without a name, which goes when it is closed.
 
     Raises:
         OSError: If the file can't be opened, or the temporary one not be written.
-        DataError: If it isn't whole and valid gzip.
+        DataError: If it is packed, and isn't whole and valid.
+        ImportError: If unpacking needs a package that isn't installed.
     """
     try:
-        return _open_gzip(path) if is_gzip(path) else _native.FileBytes.open(path)
+        return open_packed(path) if is_packed(path) else _native.FileBytes.open(path)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             error.add_note("headrace: each file of a source stays open; raise the limit with `ulimit -n`")
@@ -127,29 +120,29 @@ def open_bytes(path: str) -> _native.FileBytes:
         raise
 
 
-def _open_gzip(path: str) -> _native.FileBytes:
-    # Here, because they would make up a tenth of what importing headrace costs.
-    import gzip
-    import shutil
-    import tempfile
+def state_of(path: str) -> FileState:
+    """What changes when a file is written to."""
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
 
-    if os.stat(path).st_size == 0:
-        raise DataError(f"{path} is empty, expected gzip data (even of nothing, that has some bytes); pack it again")
-    try:
-        # Moves from memory to a nameless temporary file by itself when it grows beyond the limit.
-        with tempfile.SpooledTemporaryFile(max_size=GZIP_IN_MEMORY, prefix="headrace-") as unpacked:
-            with gzip.open(path, "rb") as packed:
-                shutil.copyfileobj(packed, unpacked, _CHUNK)
-            unpacked.seek(0)
-            if unpacked.name is None:
-                return _native.FileBytes.from_memory(np.frombuffer(unpacked.read(), np.uint8), path)
-            return _native.FileBytes.from_descriptor(unpacked.fileno(), path)
-    except EOFError:
-        raise DataError(
-            f"{path} ends in the middle of its gzip data: it was cut short; copy or download it again"
-        ) from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
-            f"{path} is not valid gzip ({error}); test it with `gzip -t`, and copy or download it again, or rename it "
-            "if it was never packed"
-        ) from None
+
+def find_again(absolute: str, shown: str, expected: FileState) -> str:
+    """The path of a file that another process opened before and sends here.
+
+    Args:
+        absolute: Where it was then.
+        shown: The path it was opened by, which is kept for messages where it still leads there.
+        expected: The state it was in.
+
+    Raises:
+        DataChangedError: If it was written to since.
+        OSError: If it isn't there.
+    """
+    path = shown if os.path.abspath(shown) == absolute else absolute
+    found = state_of(path)
+    if found != expected:
+        raise DataChangedError(
+            f"{path} changed since the source was sent here: expected {expected[0]} bytes modified at {expected[1]} "
+            f"ns, found {found[0]} bytes modified at {found[1]} ns; leave files alone while they are read"
+        )
+    return path

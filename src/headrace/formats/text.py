@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.batch.columns import Ragged, Strings
-from headrace.errors import DataChangedError, DataError
+from headrace.errors import DataError
 from headrace.formats import sidecar
-from headrace.formats.files import Paths, check_separators, find_files, is_gzip, open_bytes
+from headrace.formats.files import FileState, Paths, check_separators, find_again, find_files, open_bytes, state_of
+from headrace.formats.packed import is_packed
 from headrace.formats.source import Fingerprint, Source
 from headrace.vocab import Vocab
 
 IndexMode: TypeAlias = Literal["auto", "memory", "rebuild"]
-_State: TypeAlias = tuple[int, int]  # size and mtime of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class _TextFile:
     starts: NDArray[np.uint64]
     tokens: NDArray[np.uint32]
     sidecar: sidecar.Sidecar | None
-    state: _State
+    state: FileState
 
 
 class TextSource(Source):
@@ -37,9 +37,9 @@ class TextSource(Source):
     A line ends with LF or CRLF, which are not part of it, or with the end of the file. Every other byte is: NUL, bytes
     that aren't UTF-8, a CR elsewhere. A file that ends in LF has no empty line after it; an empty file has no lines.
 
-    The index (where lines start, how many tokens they have) is kept beside each plain file as a sidecar; gzip files
-    are unpacked and indexed each time they are opened. Files may not be written to while they are in use: every read
-    first looks whether they have been, and refuses if so.
+    The index (where lines start, how many tokens they have) is kept beside each plain file as a sidecar; gzip and
+    Zstandard files are unpacked and indexed each time they are opened. Files may not be written to while they
+    are in use: every read first looks whether they have been, and refuses if so.
 
     Args:
         files: A path, a glob pattern, or a list of those.
@@ -51,7 +51,7 @@ class TextSource(Source):
 
     Raises:
         OSError: If a file can't be found or opened.
-        DataError: If a file is damaged gzip, or isn't UTF-8 with `check_utf8`.
+        DataError: If a packed file is damaged, or one isn't UTF-8 with `check_utf8`.
         ValueError: If an argument is out of range.
 
     Example:
@@ -172,7 +172,7 @@ class TextSource(Source):
         return [""]
 
     def fingerprint(self) -> Fingerprint:
-        """Lines, bytes and a sample of the content, of all files together; the same for plain and gzip files."""
+        """Lines, bytes and a sample of the content, of all files together; the same for plain and packed files."""
         samples = np.array([file.bytes.sample() for file in self._files], np.uint64)
         size = sum(file.bytes.size for file in self._files)
         return {"records": self.num_records, "bytes": size, "sample": f"{_native.hash64(samples.view(np.uint8)):016x}"}
@@ -218,14 +218,7 @@ class TextSource(Source):
         self._index, self._separators = state["index"], state["separators"]
         files = []
         for absolute, shown, expected in state["files"]:
-            path = shown if os.path.abspath(shown) == absolute else absolute
-            found = _state_of(path)
-            if found != expected:
-                raise DataChangedError(
-                    f"{path} changed since the source was sent here: expected {expected[0]} bytes modified at "
-                    f"{expected[1]} ns, found {found[0]} bytes modified at {found[1]} ns; leave files alone while they "
-                    "are read"
-                )
+            path = find_again(absolute, shown, expected)
             files.append(_open_file(path, self._index, self._separators))
         self._open(files)
 
@@ -234,15 +227,10 @@ def _as_records(records: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.ascontiguousarray(records, np.int64)
 
 
-def _state_of(path: str) -> _State:
-    status = os.stat(path)
-    return status.st_size, status.st_mtime_ns
-
-
 def _open_file(path: str, index: IndexMode, separators: str | None) -> _TextFile:
-    state = _state_of(path)
+    state = state_of(path)
     content = open_bytes(path)
-    if index == "memory" or is_gzip(path):
+    if index == "memory" or is_packed(path):
         starts, tokens = content.index_lines(separators)
         return _TextFile(path, content, starts, tokens, None, state)
     about = {

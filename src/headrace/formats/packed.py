@@ -1,0 +1,100 @@
+"""Unpacks gzip and Zstandard files, for formats that read at any place."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+
+from headrace import _native
+from headrace.errors import DataError
+
+if TYPE_CHECKING:
+    import zstandard
+
+IN_MEMORY = 64 << 20
+"""Unpacked bytes of one file that are kept in memory; more go to a temporary file that is mapped."""
+
+_CHUNK = 1 << 20
+_ZSTD_CHUNK = 1 << 14  # packed bytes taken at once: at the tightest packing they come to about half a gigabyte
+
+
+def is_packed(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is unpacked when opened: it is when its name ends in `.gz` or `.zst`."""
+    return os.fspath(path).endswith((".gz", ".zst"))
+
+
+def open_packed(path: str) -> _native.FileBytes:
+    """The unpacked bytes of a file: in memory, or beyond 64 MiB in a temporary file that goes when it is closed.
+
+    Raises:
+        OSError: If the file can't be opened, or the temporary one not be written.
+        DataError: If it isn't whole and valid.
+        ImportError: If unpacking needs a package that isn't installed.
+    """
+    import tempfile  # here, as below, because they would make up a tenth of what importing headrace costs
+
+    if os.stat(path).st_size == 0:
+        kind = "gzip" if path.endswith(".gz") else "Zstandard"
+        raise DataError(f"{path} is empty, expected {kind} data (even of nothing, that has some bytes); pack it again")
+    # Moves from memory to a nameless temporary file by itself when it grows beyond the limit.
+    with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY, prefix="headrace-") as unpacked:
+        for piece in _gzip(path) if path.endswith(".gz") else _zstd(path):
+            unpacked.write(piece)
+        unpacked.seek(0)
+        if unpacked.name is None:
+            return _native.FileBytes.from_memory(np.frombuffer(unpacked.read(), np.uint8), path)
+        return _native.FileBytes.from_descriptor(unpacked.fileno(), path)
+
+
+def _gzip(path: str) -> Iterator[bytes]:
+    import gzip
+
+    try:
+        with gzip.open(path, "rb") as packed:
+            while piece := packed.read(_CHUNK):
+                yield piece
+    except EOFError:
+        raise DataError(
+            f"{path} ends in the middle of its gzip data: it was cut short; copy or download it again"
+        ) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            f"{path} is not valid gzip ({error}); test it with `gzip -t`, and copy or download it again, or rename it "
+            "if it was never packed"
+        ) from None
+
+
+def _zstd(path: str) -> Iterator[bytes]:
+    try:
+        import zstandard
+    except ModuleNotFoundError:
+        raise ImportError(
+            f"{path} is packed with Zstandard: `pip install headrace[zstd]`, or unpack it yourself", name="zstandard"
+        ) from None
+    with open(path, "rb") as packed:
+        try:
+            yield from _frames(packed, zstandard.ZstdDecompressor(), path)
+        except zstandard.ZstdError as error:
+            raise DataError(
+                f"{path} is not valid Zstandard data ({error}); test it with `zstd -t`, and copy or download it again, "
+                "or rename it if it was never packed"
+            ) from None
+
+
+def _frames(packed: IO[bytes], context: zstandard.ZstdDecompressor, path: str) -> Iterator[bytes]:
+    """The content of frame after frame. The package's own stream takes a file that was cut short for a whole one."""
+    frame = context.decompressobj()
+    begun = False
+    while chunk := packed.read(_ZSTD_CHUNK):
+        while chunk:
+            yield frame.decompress(chunk)
+            begun = not frame.eof
+            chunk = frame.unused_data if frame.eof else b""
+            if frame.eof:
+                frame = context.decompressobj()
+    if begun:
+        raise DataError(f"{path} ends in the middle of its Zstandard data: it was cut short; copy or download it again")
