@@ -37,6 +37,8 @@ def test_no_module_is_forgotten() -> None:
 def test_examples_in_docstrings(name: str) -> None:
     if name.startswith(("headrace.nmt", "headrace.batch.convert")):
         pytest.importorskip("torch")
+    if name.startswith("headrace.cli."):
+        pytest.importorskip("typer")
     results = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert results.failed == 0
 

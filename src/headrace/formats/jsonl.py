@@ -308,11 +308,11 @@ def infer_jsonl(files: Paths) -> list[SequenceStream]:
                     if isinstance(sample, list) and sample and isinstance(sample[0], list):
                         raise DataError(
                             f"{text.where(row)}: stream {name!r} is sparse, and JSON lines don't say how wide it is; "
-                            "name the streams"
+                            "say which streams there are"
                         )
                     widths[name] = len(sample) if widths[name] is None else widths[name]
     finally:
         text.close()
     if not widths or None in widths.values():
-        raise DataError("the lines don't tell what streams there are; name the streams")
+        raise DataError("the lines don't tell what streams there are; say so")
     return [SequenceStream(name, (width,)) for name, width in widths.items() if width is not None]

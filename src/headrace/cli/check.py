@@ -1,0 +1,211 @@
+"""`headrace check`: reads all of a file, reports what is wrong with it, and sums it up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from headrace.cli import options
+from headrace.cli.inputs import asked, open_input
+from headrace.cli.output import as_json as print_json
+from headrace.cli.output import count, heading, line, table
+from headrace.cli.reading import parts
+from headrace.cli.summary import StreamSummary
+from headrace.formats.exchange import block_of
+from headrace.formats.sequences import Parsed, ParseWarning, SequenceSource
+
+LISTED = 100
+"""Problems that are listed unless all are asked for."""
+
+REPEATED = "repeated id"
+
+
+def check(
+    files: options.OptionalFiles = None,
+    streams: options.Streams = "",
+    config: options.Config = None,
+    section: options.Section = "reader",
+    skip_ids: options.SkipIds = False,
+    max_errors: Annotated[int, typer.Option(min=0, help="Problems that are tolerated.", metavar="N")] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for problems, too.")] = False,
+    list_all: Annotated[bool, typer.Option("--all", help=f"List all problems, not the first {LISTED}.")] = False,
+    double: options.Double = False,
+    from_: options.From = "",
+    as_json: options.Json = False,
+) -> int:
+    """Read all of a file, report every problem in it, and sum it up.
+
+    Ends with 0 if there are no more problems than --max-errors, else with 1.
+
+    \b
+    Examples:
+      headrace check train.ctf --streams "x=sparse:1000000 label=dense:10,alias=y"
+      headrace check --config reader.cntk
+      headrace check 'part-*.ctf' --streams "x=dense:784" --max-errors 10 --json
+    """  # noqa: D301  typer wants the character, not the backslash
+    source = open_input(files or [], from_, asked(streams, config, section, skip_ids=skip_ids, double=double))
+    try:
+        report = examine(source, strict=strict, limit=None if list_all else LISTED)
+    finally:
+        source.close()
+    good = report.problems <= max_errors
+    if as_json:
+        print_json({"good": good, **report.to_json()})
+    else:
+        report.show()
+        tolerated = f", {max_errors:,} tolerated" if max_errors else ""
+        line()
+        heading("good" if not report.problems else f"{count(report.problems, 'problem')}{tolerated}")
+    return 0 if good else 1
+
+
+@dataclass
+class Report:
+    """What was found.
+
+    Attributes:
+        problems: How many.
+        kinds: How many of each kind.
+        listed: The first ones.
+        dropped: Sequences that can't be used.
+        warnings: What else was noticed, by kind, and how often.
+        sequences: How many there are.
+        summaries: Of each stream.
+    """
+
+    sequences: int = 0
+    problems: int = 0
+    dropped: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    listed: list[dict[str, Any]] = field(default_factory=list)
+    warnings: dict[str, ParseWarning] = field(default_factory=dict)
+    summaries: list[StreamSummary] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "sequences": self.sequences,
+            "dropped": self.dropped,
+            "problems": {"count": self.problems, "kinds": dict(self.kinds.most_common()), "listed": self.listed},
+            "warnings": [{"kind": w.kind, "count": w.count, "first": w.message} for w in self.warnings.values()],
+            "streams": [summary.to_json() for summary in self.summaries],
+        }
+
+    def show(self) -> None:
+        """Prints it."""
+        for problem in self.listed:
+            line(problem["message"])
+        if self.problems > len(self.listed):
+            line(f"… and {self.problems - len(self.listed):,} more; --all lists them")
+        if self.problems:
+            line()
+            heading("Problems")
+            table([(kind, f"{number:,}") for kind, number in self.kinds.most_common()])
+            if self.dropped:
+                line(f"  {count(self.dropped, 'sequence')} can't be used at all")
+            line()
+        for warning in self.warnings.values():
+            line(f"warning: {warning.message}" + (f" ({warning.count:,} of this kind)" if warning.count > 1 else ""))
+        if self.warnings:
+            line()
+        heading(count(self.sequences, "sequence"))
+        for summary in self.summaries:
+            summary.show()
+
+
+def examine(source: SequenceSource, *, strict: bool = False, limit: int | None = LISTED) -> Report:
+    """Reads a source from its first sequence to its last.
+
+    Args:
+        source: The sequences.
+        strict: Take warnings for problems.
+        limit: How many problems are listed; None for all.
+    """
+    report = Report(source.num_records, summaries=[StreamSummary(stream) for stream in source.streams])
+    usable = np.ones(source.num_records, bool)
+    for part in parts(source, "checking"):
+        if part.parsed.dropped is not None:
+            usable[part.first : part.first + part.records] = ~part.parsed.dropped
+        _add_problems(report, source, part.first, part.parsed, limit)
+        block = block_of(np.empty(part.records, np.uint64), part.parsed)
+        for summary in report.summaries:
+            summary.add(block.columns[summary.stream.name])
+        _add_warnings(report, part.parsed.warnings)
+    report.dropped = int((~usable).sum())
+    _add_repeated(report, source, np.flatnonzero(usable), limit)
+    if strict:
+        for warning in report.warnings.values():
+            report.problems += warning.count
+            report.kinds[warning.kind] += warning.count
+            _list(report, limit, {"kind": warning.kind, "message": warning.message})
+        report.warnings = {}
+    return report
+
+
+def _list(report: Report, limit: int | None, problem: dict[str, Any]) -> None:
+    if limit is None or len(report.listed) < limit:
+        report.listed.append(problem)
+
+
+def _add_problems(report: Report, source: SequenceSource, first: int, parsed: Parsed, limit: int | None) -> None:
+    keys = None
+    for i, row in enumerate(parsed.error_rows.tolist()):
+        place = parsed.place(i) if parsed.place else None
+        report.problems += 1
+        report.kinds[place.kind if place else "malformed"] += 1
+        if limit is not None and len(report.listed) >= limit:
+            continue
+        if keys is None:
+            keys = source.keys()
+        problem: dict[str, Any] = {"kind": place.kind if place else "malformed", "message": parsed.explain(i)}
+        if place:
+            problem |= {"line": place.line, "column": place.column, "byte": place.byte, "stream": place.stream}
+        report.listed.append({**problem, "sequence": int(keys[first + row])})
+
+
+def _add_warnings(report: Report, warnings: Iterable[ParseWarning]) -> None:
+    for warning in warnings:
+        before = report.warnings.get(warning.kind)
+        if before:
+            warning = ParseWarning(warning.kind, before.count + warning.count, before.message)
+        report.warnings[warning.kind] = warning
+
+
+def _add_repeated(report: Report, source: SequenceSource, usable: NDArray[np.int64], limit: int | None) -> None:
+    """Ids that come again after others: what a join by key can't tell apart."""
+    keys = source.keys()[usable]
+    pairs = repeated(keys)
+    if pairs:
+        report.problems += len(pairs)
+        report.kinds[REPEATED] += len(pairs)
+    for row, before in pairs if limit is None else pairs[: max(0, limit - len(report.listed))]:
+        message = (
+            f"{source.where(int(usable[row]))}: expected an id of its own for each sequence, got {keys[row]}, which "
+            f"{source.where(int(usable[before]))} has too; give one of them another id, or put their lines together"
+        )
+        report.listed.append({"kind": REPEATED, "message": message, "sequence": int(keys[row])})
+
+
+def repeated(keys: NDArray[Any]) -> Sequence[tuple[int, int]]:
+    """The records whose key a record before them has, and the first that has it.
+
+    Example:
+        >>> import numpy as np
+        >>> repeated(np.array([7, 8, 7, 9, 7]))
+        [(2, 0), (4, 0)]
+    """
+    if not len(keys) or bool((keys[1:] > keys[:-1]).all()):
+        return []
+    order = np.argsort(keys, kind="stable")
+    found = keys[order]
+    new = np.ones(len(keys), bool)
+    new[1:] = found[1:] != found[:-1]
+    firsts = order[np.flatnonzero(new)][np.cumsum(new) - 1]
+    pairs = zip(order[~new].tolist(), firsts[~new].tolist(), strict=True)
+    return sorted(pairs)

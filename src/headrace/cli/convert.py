@@ -1,0 +1,100 @@
+"""`headrace convert`: writes sequences in another format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli import options
+from headrace.cli.inputs import FORMATS, PACKED, asked, format_of, open_input
+from headrace.cli.output import DataProblem, count, line, remark
+from headrace.cli.output import as_json as print_json
+from headrace.cli.reading import parts
+from headrace.errors import PlanError
+from headrace.formats.arrow import write_arrow
+from headrace.formats.exchange import Block, block_of
+from headrace.formats.jsonl import write_jsonl
+from headrace.formats.npz import write_npz
+from headrace.formats.sequences import SequenceSource, SequenceStream
+
+Writer = Callable[[str, Sequence[SequenceStream], Iterator[Block]], int]
+
+
+def convert(
+    input_: Annotated[Path, typer.Argument(metavar="IN", help="The file to read.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
+    streams: options.Streams = "",
+    config: options.Config = None,
+    section: options.Section = "reader",
+    skip_ids: options.SkipIds = False,
+    max_errors: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Problems that are tolerated: what they spoil is left out.")
+    ] = 0,
+    double: options.Double = False,
+    from_: options.From = "",
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="The format to write; else by the ending.")] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there already.")] = False,
+    as_json: options.Json = False,
+) -> int:
+    """Write sequences in another format.
+
+    Formats go by the endings: .ctf and .txt (CNTK's text), .cbf and .bin (CNTK's binary), .npz, .arrow and .feather,
+    .jsonl. Memory is bounded whatever the size, and the output appears only when it is complete.
+
+    \b
+    Examples:
+      headrace convert train.ctf train.cbf --streams "x=sparse:1000000 label=dense:10,alias=y"
+      headrace convert train.cbf train.npz
+      headrace convert train.npz train.ctf
+    """  # noqa: D301  typer wants the character, not the backslash
+    form = format_of(os.fspath(output), to)
+    if form is None or str(output).endswith(PACKED):
+        raise PlanError(f"{output}: the ending doesn't say what to write; give --to, one of {', '.join(FORMATS)}")
+    if output.exists() and not overwrite:
+        raise PlanError(f"{output} is there already; --overwrite replaces it")
+    if output.exists() and input_.exists() and output.samefile(input_):
+        raise PlanError(f"{output} is the file that is read; write to another one")
+    source = open_input([input_], from_, asked(streams, config, section, skip_ids=skip_ids, double=double))
+    tolerated = _Tolerated(max_errors)
+    try:
+        written = WRITERS[form](os.fspath(output), source.streams, _blocks(source, tolerated))
+    finally:
+        source.close()
+    if tolerated.problems:
+        remark(f"warning: {count(tolerated.problems, 'problem')}; headrace check lists them")
+    if as_json:
+        size = output.stat().st_size
+        print_json({"file": str(output), "sequences": written, "bytes": size, "problems": tolerated.problems})
+    else:
+        line(f"{output}: {count(written, 'sequence')}, {count(output.stat().st_size, 'byte')}")
+    return 0
+
+
+class _Tolerated:
+    """Problems so far, and how many there may be."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.problems = most, 0
+
+    def add(self, number: int, first: Callable[[int], str]) -> None:
+        self.problems += number
+        if self.problems > self.most:
+            # The one beyond what is allowed.
+            text = first(number - (self.problems - self.most))
+            raise DataProblem(f"{text} (headrace check lists all problems; --max-errors tolerates some)")
+
+
+def _blocks(source: SequenceSource, tolerated: _Tolerated) -> Iterator[Block]:
+    keys = source.keys()
+    for part in parts(source, "converting"):
+        if len(part.parsed.error_rows):
+            tolerated.add(len(part.parsed.error_rows), part.parsed.explain)
+        yield block_of(keys[part.first : part.first + part.records], part.parsed)
+
+
+WRITERS: dict[str, Any] = {"npz": write_npz, "arrow": write_arrow, "jsonl": write_jsonl}
+"""What writes each format."""

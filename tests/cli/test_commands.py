@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.cli import main
+from headrace.cli.check import examine, repeated
+from headrace.cli.inputs import format_of
+from headrace.formats.exchange import Block
+from headrace.formats.jsonl import write_jsonl
+from headrace.formats.npz import open_npz, write_npz
+from headrace.formats.sequences import ParseWarning
+from headrace.verify import same
+from tests.formats.helpers import Given, some_block, streams_of
+
+STREAMS = ["--streams", "x=dense:3 w=sparse:70000"]
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def npz(tmp_path: pathlib.Path) -> str:
+    path = tmp_path / "data.npz"
+    write_npz(path, streams_of(), [some_block()])
+    return str(path)
+
+
+def failed(capsys: Captured, *argv: str, code: int = 2) -> str:
+    """Runs a command that must fail, and gives what it says: one line, and nothing else."""
+    assert main(argv) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("headrace: error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_version_and_help(capsys: Captured) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"headrace {hr.__version__}\n"
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Exit codes: 0 good, 1 problems" in text
+    for command in re.findall(r"^  (\w+)  +", text.split("Commands:")[1], re.MULTILINE):
+        assert main([command, "--help"]) == 0
+        text = capsys.readouterr().out
+        assert "Examples:\n    headrace " + command in text
+        assert "--json" in text
+    assert main([]) == 2
+    assert "Commands:" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["chek"], "No such command 'chek'"),
+        (["convert", "a.npz"], "Missing argument 'OUT'"),
+        (["check", "--max-errors", "x", "a.npz"], "Invalid value for '--max-errors'"),
+        (["check"], "expected files to read, got none"),
+        (["check", "nothing.npz"], "nothing.npz: "),
+        (["check", "a*.npz"], "a*.npz: "),
+        (["head", "nothing.npz", "-n", "0"], "Invalid value for '-n'"),
+        (["check", "a.npz", "b.npz"], "expected one file of npz, got 2; convert them one by one"),
+        (["check", "a", "--from", "csv"], "expected one of ctf, cbf, npz, arrow, jsonl as the format, got 'csv'"),
+        (["check", "a.npz", "--streams", "x"], "--streams, 'x': expected NAME=FORMAT:DIM"),
+        (["convert", "a.npz", "b.csv"], "b.csv: the ending doesn't say what to write; give --to"),
+        (["convert", "a.npz", "b.jsonl.gz"], "the ending doesn't say"),
+    ],
+)
+def test_mistakes_in_the_command_are_one_line(argv: list[str], message: str, capsys: Captured) -> None:
+    assert message in failed(capsys, *argv)
+
+
+def test_missing_extras_are_named(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "headrace.cli.app", None)
+    with pytest.raises(ModuleNotFoundError, match=r"headrace\.cli\.app"):
+        main(["--version"])  # not an extra: a mistake of ours, which must show
+    monkeypatch.delitem(__import__("sys").modules, "headrace.cli.app")
+    monkeypatch.setitem(__import__("sys").modules, "typer", None)
+    assert failed(capsys, "--version") == "headrace: error: the command needs typer: pip install 'headrace[cli]'\n"
+
+
+def test_check_sums_up_what_is_good(npz: str, capsys: Captured) -> None:
+    assert main(["check", npz]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.splitlines()[0] == "40 sequences"
+    assert "x: dense, 3 wide" in out
+    assert "w: sparse, 70,000 wide" in out
+    assert out.splitlines()[-1] == "good"
+    assert main(["check", npz, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["good"] is True
+    assert found["problems"] == {"count": 0, "kinds": {}, "listed": []}
+    assert [stream["stream"] for stream in found["streams"]] == ["x", "w"]
+
+
+def spoiled(path: pathlib.Path, lines: dict[int, str]) -> str:
+    """JSON lines of which some are replaced, by their numbers from 1."""
+    write_jsonl(path, streams_of(), [some_block(rows=200)])
+    text = path.read_text().splitlines()
+    for number, line in lines.items():
+        text[number - 1] = line
+    path.write_text("\n".join(text) + "\n")
+    return str(path)
+
+
+def test_check_reports_problems(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    path = spoiled(tmp_path / "a.jsonl", {3: "oops", 7: '{"key": 1, "streams": {"x": [[1]]}}'})
+    assert main(["check", path, *STREAMS]) == 1
+    out, err = capsys.readouterr()
+    assert err == ""
+    first, second, *_ = out.splitlines()
+    assert first.startswith(f"{path}, line 3, column 1: expected a JSON object")
+    assert second.startswith(f"{path}, line 7, column 1: expected 3 numbers a sample of stream 'x', got 1 in sample 0")
+    assert re.search(r"^  malformed line  2$", out, re.MULTILINE)
+    assert "  2 sequences can't be used at all" in out
+    assert out.splitlines()[-1] == "2 problems"
+    assert main(["check", path, *STREAMS, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["good"], found["dropped"]) == (False, 2)
+    assert found["problems"]["kinds"] == {"malformed line": 2}
+    problem = found["problems"]["listed"][1]
+    assert (problem["line"], problem["column"], problem["stream"], problem["sequence"]) == (7, 1, "x", 0)
+
+
+def test_problems_are_tolerated_up_to_a_number(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    path = spoiled(tmp_path / "a.jsonl", {3: "oops", 7: "oops"})
+    assert main(["check", path, *STREAMS, "--max-errors", "1"]) == 1
+    assert main(["check", path, *STREAMS, "--max-errors", "2"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2 problems, 2 tolerated"
+
+
+def test_the_first_hundred_problems_are_listed(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    path = spoiled(tmp_path / "a.jsonl", dict.fromkeys(range(10, 130), "oops"))
+    assert main(["check", path, *STREAMS]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[99].startswith(f"{path}, line 109,")
+    assert lines[100] == "… and 20 more; --all lists them"
+    assert main(["check", path, *STREAMS, "--all"]) == 1
+    assert capsys.readouterr().out.count(": expected a JSON object") == 120
+
+
+def test_repeated_ids_are_problems() -> None:
+    block = some_block(rows=5)
+    source = Given(streams_of(), Block(np.array([4, 9, 4, 1, 4], np.uint64), block.columns))
+    report = examine(source)
+    assert (report.problems, dict(report.kinds)) == (2, {"repeated id": 2})
+    assert report.listed[1]["message"] == (
+        "given, line 5: expected an id of its own for each sequence, got 4, which given, line 1 has too; give one of "
+        "them another id, or put their lines together"
+    )
+    assert report.listed[1]["sequence"] == 4
+
+
+@pytest.mark.parametrize("keys", [[], [1], [1, 2, 3], [3, 1, 2], [1, 1], [5, 3, 5, 3, 5, 0]])
+def test_repeated_finds_the_first_of_each(keys: list[int]) -> None:
+    expected = [(i, keys.index(key)) for i, key in enumerate(keys) if key in keys[:i]]
+    assert list(repeated(np.array(keys, np.uint64))) == expected
+
+
+def test_warnings_are_problems_if_asked(capsys: Captured) -> None:
+    warnings = [ParseWarning("short", 3, "given, line 2: a short sample"), ParseWarning("odd", 1, "odd")]
+    source = Given(streams_of(), some_block(), warnings=warnings)
+    report = examine(source)
+    assert (report.problems, report.warnings["short"].count) == (0, 3)
+    report.show()
+    assert "warning: given, line 2: a short sample (3 of this kind)\nwarning: odd\n" in capsys.readouterr().out
+    report = examine(source, strict=True)
+    assert (report.problems, dict(report.kinds), report.warnings) == (4, {"short": 3, "odd": 1}, {})
+
+
+def test_problems_have_their_place_and_sequence() -> None:
+    block = some_block()
+    source = Given(streams_of(), block, bad=[3, 8])
+    report = examine(source, limit=1)
+    assert (report.problems, report.dropped, len(report.listed)) == (2, 2, 1)
+    place = {"kind": "bad", "line": 4, "column": 3, "byte": 100, "stream": "x"}
+    message = "given, line 4, column 3: expected good, got bad; mend it"
+    assert report.listed[0] == {**place, "message": message, "sequence": int(block.keys[3])}
+
+
+def test_head_shows_the_first_sequences(npz: str, capsys: Captured) -> None:
+    assert main(["head", npz, "-n", "2"]) == 0
+    out = capsys.readouterr().out
+    keys = some_block().keys.tolist()
+    assert re.findall(r"^sequence (\d+)$", out, re.MULTILINE) == [str(key) for key in keys[:2]]
+    assert main(["head", npz, "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["key"] for line in lines] == keys[:5]
+    assert list(lines[0]["streams"]) == ["x", "w"]
+
+
+def test_head_shortens_what_is_long(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    np.savez(tmp_path / "a.npz", x=np.arange(40, dtype=np.float32).reshape(1, 40))
+    assert main(["head", str(tmp_path / "a.npz")]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "sequence 0",
+        "  x: 1 sample",
+        "    0 1 2 3 4 5 6 7 8 9 10 11 … 28 more",
+    ]
+
+
+def test_head_stops_at_problems(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    path = spoiled(tmp_path / "a.jsonl", {3: "oops"})
+    assert main(["head", path, *STREAMS, "-n", "2"]) == 0
+    capsys.readouterr()
+    assert "line 3, column 1: expected" in failed(capsys, "head", path, *STREAMS, code=1)
+
+
+@pytest.mark.parametrize("chain", [["arrow", "npz"], ["jsonl", "arrow", "feather", "jsonl", "npz"]])
+def test_converting_round_keeps_all(chain: list[str], npz: str, tmp_path: pathlib.Path, capsys: Captured) -> None:
+    if {"arrow", "feather"} & {*chain}:
+        pytest.importorskip("pyarrow")
+    path = npz
+    for number, ending in enumerate(chain):
+        new = str(tmp_path / f"{number}.{ending}")
+        assert main(["convert", path, new, *(STREAMS if path.endswith("jsonl") else [])]) == 0
+        path = new
+    first, last = open_npz(npz), open_npz(path)
+    assert same(first.keys(), last.keys())
+    assert same(first.parse(np.arange(40)).columns, last.parse(np.arange(40)).columns)
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/0.{chain[0]}: 40 sequences, ")
+
+
+def test_converting_says_what_it_wrote(npz: str, tmp_path: pathlib.Path, capsys: Captured) -> None:
+    out = tmp_path / "b"
+    assert main(["convert", npz, str(out), "--to", "jsonl", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"file": str(out), "sequences": 40, "bytes": out.stat().st_size, "problems": 0}
+
+
+def test_files_are_replaced_only_if_asked(npz: str, tmp_path: pathlib.Path, capsys: Captured) -> None:
+    out = tmp_path / "b.jsonl"
+    out.write_text("precious")
+    assert "is there already; --overwrite replaces it" in failed(capsys, "convert", npz, str(out))
+    assert out.read_text() == "precious"
+    assert main(["convert", npz, str(out), "--overwrite"]) == 0
+    assert len(out.read_text().splitlines()) == 40
+    capsys.readouterr()
+    assert "is the file that is read" in failed(capsys, "convert", npz, npz, "--overwrite")
+
+
+def test_converting_leaves_out_what_is_spoiled_if_asked(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    path, out = spoiled(tmp_path / "a.jsonl", {3: "oops", 7: "oops"}), tmp_path / "b.npz"
+    argv = ["convert", path, str(out), *STREAMS]
+    assert "line 3, column 1" in failed(capsys, *argv, code=1)
+    assert "line 7, column 1" in failed(capsys, *argv, "--max-errors", "1", code=1)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.jsonl"]
+    assert main([*argv, "--max-errors", "2"]) == 0
+    assert "warning: 2 problems" in capsys.readouterr().err
+    assert open_npz(out).num_records == 198
+
+
+def test_formats_go_by_endings_and_beginnings(npz: str, tmp_path: pathlib.Path, capsys: Captured) -> None:
+    assert [format_of(name) for name in ("a.CTF.gz", "a.txt.zst", "a.b.bin", "a.feather", "a")] == [
+        "ctf",
+        "ctf",
+        "cbf",
+        "arrow",
+        None,
+    ]
+    plain = tmp_path / "data"
+    pathlib.Path(npz).rename(plain)
+    assert main(["check", str(plain)]) == 0
+    assert main(["convert", str(plain), str(tmp_path / "lines"), "--to", "jsonl"]) == 0
+    assert main(["check", str(tmp_path / "lines"), *STREAMS]) == 0
+
+
+def test_streams_must_be_those_of_the_file(npz: str, capsys: Captured) -> None:
+    assert main(["check", npz, *STREAMS]) == 0
+    capsys.readouterr()
+    assert "data.npz has the streams 'x=dense:3 w=sparse:70000'" in failed(
+        capsys, "check", npz, "--streams", "x=dense:4"
+    )
+
+
+def test_a_bar_is_shown_on_terminals_only(npz: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["check", npz]) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    assert main(["check", npz]) == 0
+    assert "checking" in capsys.readouterr().err
+
+
+def test_library_warnings_go_to_standard_error(capsys: Captured, monkeypatch: pytest.MonkeyPatch, npz: str) -> None:
+    import logging
+
+    def warn(*args: Any, **options: Any) -> Any:
+        logging.getLogger("headrace").warning("no room for %s", "an index")
+        return open_npz(npz)
+
+    monkeypatch.setattr("headrace.cli.check.open_input", warn)
+    assert main(["check", npz]) == 0
+    assert capsys.readouterr().err == "headrace: warning: no room for an index\n"

@@ -1,0 +1,88 @@
+"""The command as a process: signals, pipes, disks."""
+
+from __future__ import annotations
+
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from headrace.formats.npz import write_npz
+from tests.formats.helpers import some_block, streams_of
+
+COMMAND = [sys.executable, "-m", "headrace.cli"]
+
+# A conversion that waits in its midst, once it has written something.
+WAITING = """
+import sys, time
+from headrace.cli import main
+import headrace.cli.convert as convert
+inner = convert._blocks
+def blocks(*args):
+    yield from inner(*args)
+    print("ready", file=sys.stderr, flush=True)
+    time.sleep(120)
+convert._blocks = blocks
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def npz(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "data.npz"
+    write_npz(path, streams_of(), [some_block(rows=20_000)])
+    return path
+
+
+def test_exit_codes(npz: pathlib.Path) -> None:
+    good = subprocess.run([*COMMAND, "check", str(npz)], capture_output=True, text=True)
+    assert (good.returncode, good.stderr) == (0, "")
+    bad = subprocess.run([*COMMAND, "check", "nothing.npz"], capture_output=True, text=True)
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.startswith("headrace: error: nothing.npz")
+
+
+def test_a_closed_pipe_is_no_mistake(npz: pathlib.Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "head", str(npz), "-n", "20000", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b'{"key": ')
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("ending", ["jsonl", "npz"])
+def test_being_stopped_leaves_nothing(npz: pathlib.Path, number: int, code: int, ending: str) -> None:
+    command = [sys.executable, "-c", WAITING, "convert", str(npz), str(npz.with_name(f"out.{ending}"))]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "ready\n"
+        process.send_signal(number)
+        rest = process.stderr.read()
+    assert process.returncode == code
+    assert rest == ("headrace: error: stopped\n" if number == signal.SIGINT else "")
+    assert [path.name for path in npz.parent.iterdir()] == ["data.npz"]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "npz", "arrow"])
+def test_a_full_disk_leaves_nothing(npz: pathlib.Path, ending: str) -> None:
+    if ending == "arrow":
+        pytest.importorskip("pyarrow")
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    command = [*COMMAND, "convert", str(npz), str(npz.with_name(f"out.{ending}"))]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "File too large; nothing was written: make room, or write to another disk\n" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert [path.name for path in npz.parent.iterdir()] == ["data.npz"]
