@@ -275,9 +275,8 @@ def test_formats_go_by_endings_and_beginnings(npz: str, tmp_path: pathlib.Path, 
 def test_streams_must_be_those_of_the_file(npz: str, capsys: Captured) -> None:
     assert main(["check", npz, *STREAMS]) == 0
     capsys.readouterr()
-    assert "data.npz has the streams 'x=dense:3 w=sparse:70000'" in failed(
-        capsys, "check", npz, "--streams", "x=dense:4"
-    )
+    err = failed(capsys, "check", npz, "--streams", "x=dense:4")
+    assert "data.npz has the streams 'x=dense:3 w=sparse:70000', and --streams says 'x=dense:4'; leave" in err
 
 
 def test_a_bar_is_shown_on_terminals_only(npz: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
