@@ -144,8 +144,8 @@ class StreamSummary:
         if self.shortest == self.longest:
             line(f"  {count(self.longest, 'sample')} in each sequence")
             return
-        mean = self.samples / self.sequences
-        line(f"  samples a sequence: {self.shortest:,} to {self.longest:,}, {mean:.3g} on average")
+        each = self.samples / self.sequences
+        line(f"  samples a sequence: {self.shortest:,} to {self.longest:,}, {each:.3g} on average")
         histogram([(f"{a:,}" if a == b else f"{a:,}–{b:,}", n) for a, b, n in self.lengths], "    ")
 
     def _show_entries(self) -> None:
