@@ -26,6 +26,7 @@ from headrace.dataset import zip_ as zip
 from headrace.engine import Stats
 from headrace.errors import DataChangedError, DataError, HeadraceError, PlanError, StateError, StuckError
 from headrace.formats.ctf_schema import CtfStream, dense, sparse
+from headrace.formats.infer import InferredCtf, infer_ctf
 from headrace.loader import Loader
 from headrace.plan import record_rng
 from headrace.verify import assert_resumable
@@ -55,6 +56,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "HeadraceError",
+    "InferredCtf",
     "Loader",
     "PlanError",
     "Ragged",
@@ -72,6 +74,7 @@ __all__ = [
     "from_arrays",
     "from_dataset",
     "from_iterable",
+    "infer_ctf",
     "mix",
     "pad",
     "read_text",

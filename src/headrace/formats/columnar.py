@@ -39,8 +39,6 @@ class CachedSequences(StoredSequences):
     Use `cached` to make one. Files of the cache must not be written to; each read first looks whether they were.
     """
 
-    kind = "cached sequences"
-
     def __init__(self, source: SequenceSource, folder: str) -> None:
         super().__init__(source)
         self._folder = folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.batch.columns import Ragged
 from headrace.batch.tree import interleave
-from headrace.formats.sequences import Parsed, ParseWarning, SequenceSource, StoredSequences, records_a_block
+from headrace.formats.sequences import Parsed, Place, SequenceSource, StoredSequences, records_a_block
 
 BLOCK_BYTES = 32 << 20
 """Bytes of text that are parsed in one go when a record among them is first asked for."""
@@ -27,8 +27,6 @@ class KeptSequences(StoredSequences):
         source: The sequences.
         block_bytes: About how many bytes of the source make a block.
     """
-
-    kind = "kept sequences"
 
     def __init__(self, source: SequenceSource, *, block_bytes: int = BLOCK_BYTES) -> None:
         super().__init__(source)
@@ -48,24 +46,11 @@ class KeptSequences(StoredSequences):
         if first == last:
             return take_parsed(self._block(first), records - first * self._block_size)
         blocks = records // self._block_size
-        parts, errors, dropped = [], [], np.zeros(len(records), bool)
-        warnings: list[ParseWarning] = []
+        parts = []
         for block in np.unique(blocks).tolist():
             where = np.flatnonzero(blocks == block)
-            part = take_parsed(self._block(block), records[where] - block * self._block_size)
-            parts.append((where, part.columns))
-            errors += [(int(where[row]), part, i) for i, row in enumerate(part.error_rows.tolist())]
-            warnings += part.warnings
-            if part.dropped is not None:
-                dropped[where] = part.dropped
-        errors.sort(key=lambda error: error[0])
-
-        def explain(i: int) -> str:
-            _, part, own = errors[i]
-            return part.explain(own)
-
-        rows = np.array([row for row, _, _ in errors], np.int64)
-        return Parsed(interleave(parts), dropped if dropped.any() else None, rows, explain, warnings)
+            parts.append((where, take_parsed(self._block(block), records[where] - block * self._block_size)))
+        return join_parsed(parts, len(records))
 
     def _block(self, number: int) -> Parsed:
         # Only one thread parses a block; others that want it wait, and those that want other blocks don't.
@@ -90,21 +75,57 @@ def take_parsed(parsed: Parsed, rows: NDArray[np.int64]) -> Parsed:
     else:
         columns = {name: column.take(rows) for name, column in parsed.columns.items()}
     dropped = None if parsed.dropped is None else parsed.dropped[rows]
-    return Parsed(columns, dropped, *_errors_of(parsed, rows), parsed.warnings)
+    if not len(parsed.error_rows):
+        return Parsed(columns, dropped, warnings=parsed.warnings)
+    first = np.searchsorted(parsed.error_rows, rows, side="left")
+    errors = np.searchsorted(parsed.error_rows, rows, side="right") - first
+    numbers = [i for a, n in zip(first.tolist(), errors.tolist(), strict=True) for i in range(a, a + n)]
+    whole = parsed.place
+    return Parsed(
+        columns,
+        dropped,
+        np.repeat(np.arange(count), errors),
+        lambda i: parsed.explain(numbers[i]),
+        parsed.warnings,
+        None if whole is None else lambda i: whole(numbers[i]),
+    )
+
+
+def join_parsed(parts: Sequence[tuple[NDArray[np.int64], Parsed]], count: int) -> Parsed:
+    """Puts together what was parsed in parts.
+
+    Args:
+        parts: Pairs of places and what was parsed: row `k` of a part comes to place `where[k]` of the whole.
+        count: Rows of the whole; the places are 0 … count−1, each once.
+    """
+    dropped = np.zeros(count, bool)
+    errors: list[tuple[int, Parsed, int]] = []
+    for where, part in parts:
+        errors += [(int(where[row]), part, i) for i, row in enumerate(part.error_rows.tolist())]
+        if part.dropped is not None:
+            dropped[where] = part.dropped
+    errors.sort(key=lambda error: error[0])
+
+    def explain(i: int) -> str:
+        _, part, own = errors[i]
+        return part.explain(own)
+
+    def place(i: int) -> Place:
+        _, part, own = errors[i]
+        assert part.place is not None
+        return part.place(own)
+
+    return Parsed(
+        interleave([(where, part.columns) for where, part in parts]),
+        dropped if dropped.any() else None,
+        np.array([row for row, _, _ in errors], np.int64),
+        explain,
+        [warning for _, part in parts for warning in part.warnings],
+        place if all(part.place is not None for _, part in parts) else None,
+    )
 
 
 def slice_rows(column: Ragged, start: int, stop: int) -> Ragged:
     """Neighbouring rows of a column, sharing its memory."""
     a, b = int(column.offsets[start]), int(column.offsets[stop])
     return Ragged(column.values[a:b], column.offsets[start : stop + 1] - a)
-
-
-def _errors_of(parsed: Parsed, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], Callable[[int], str]]:
-    """The errors of some rows, numbered anew."""
-    if not len(parsed.error_rows):
-        return parsed.error_rows, parsed.explain
-    first = np.searchsorted(parsed.error_rows, rows, side="left")
-    count = np.searchsorted(parsed.error_rows, rows, side="right") - first
-    new_rows = np.repeat(np.arange(len(rows)), count)
-    numbers = [i for a, n in zip(first.tolist(), count.tolist(), strict=True) for i in range(a, a + n)]
-    return new_rows, lambda i: parsed.explain(numbers[i])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,7 @@ class Parsed:
         explain: The message of the `i`-th error: what was expected, what came, where, and what to do.
         warnings: What else was noticed.
         place: The place of the `i`-th error, where the format knows it.
+        records: The numbers of the records, where whoever parsed them says so; for messages.
     """
 
     columns: dict[str, Ragged]
@@ -88,6 +89,7 @@ class Parsed:
     explain: Callable[[int], str] = str
     warnings: Sequence[ParseWarning] = ()
     place: Callable[[int], Place] | None = None
+    records: NDArray[np.int64] | None = None
 
 
 class SequenceSource(Source):
@@ -166,6 +168,11 @@ class StoredSequences(SequenceSource):
         self._source = source
 
     @property
+    def kind(self) -> str:
+        """Of the source: what a description says must not depend on whether there is a store."""
+        return self._source.kind
+
+    @property
     def num_records(self) -> int:
         """Of the source."""
         return self._source.num_records
@@ -204,7 +211,7 @@ class StoredSequences(SequenceSource):
             first, last = int(records.min()), int(records.max())
             if first < 0 or last >= self.num_records:
                 raise IndexError(f"there are records 0 to {self.num_records - 1}, got {first if first < 0 else last}")
-        return self._take(records)
+        return replace(self._take(records), records=records)
 
     @abstractmethod
     def _take(self, records: NDArray[np.int64]) -> Parsed:

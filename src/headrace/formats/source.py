@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,10 @@ class Source(ABC):
     Sources are immutable once made, and `read` may be called from several threads at once.
     """
 
-    kind: ClassVar[str]
-    """The format's name, as it stands in descriptions."""
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The format's name, as it stands in descriptions. A class attribute will do."""
 
     @property
     @abstractmethod

@@ -1,0 +1,87 @@
+"""What the beginning of a file in CNTK's text format tells of its streams."""
+
+from __future__ import annotations
+
+import gzip
+import pathlib
+
+import pytest
+
+import headrace as hr
+
+
+def infer(folder: pathlib.Path, content: bytes, **options: int) -> hr.InferredCtf:
+    path = folder / "a.ctf"
+    path.write_bytes(content)
+    return hr.infer_ctf(path, **options)  # type: ignore[arg-type]
+
+
+def test_lines_of_dense_and_sparse_samples(tmp_path: pathlib.Path) -> None:
+    found = infer(tmp_path, b"\xef\xbb\xbf\n|label 0:1 3:1 |x 1 2.5 -3e2 |# note |# more\r\n|x 4 5 6|label 7:2\n")
+    assert not found.ids
+    assert found.streams == {"label": hr.sparse(8), "x": hr.dense(3)}
+    assert found.notes == (
+        "looked at all 69 bytes: 2 lines, each line is a record, without ids",
+        "label: sparse, dim 8 is one more than the largest index seen, so a lower bound",
+        "x: dense, dim 3",
+    )
+
+
+def test_sequences_are_known_by_their_ids(tmp_path: pathlib.Path) -> None:
+    found = infer(tmp_path, b"7|w 1:1\n|w 2:1\n007 |w 3:1\n8 |w 4:1 |t 1\n7 |w 1:1\n")
+    assert found.ids
+    assert found.streams == {"w": hr.sparse(5), "t": hr.dense(1)}
+    assert found.notes[0] == "looked at all 49 bytes: 5 lines, 3 sequences with ids"
+    one_each = infer(tmp_path, b"1 |x 1\n2 |x 1\n")
+    assert one_each.notes[-1].startswith("every sequence has one line: pass sequence=False")
+    lines = infer(tmp_path, b"1 |x 1\n1 |x 1\n", skip_ids=True)
+    assert not lines.ids
+    assert lines.streams == {"x": hr.dense(1)}
+
+
+def test_streams_that_are_not_on_each_line_are_sequences(tmp_path: pathlib.Path) -> None:
+    found = infer(tmp_path, b"|x 1 |y 1\n|x 2\n|x 3 |z 1 |z 1\n")
+    assert found.streams == {"x": hr.dense(1), "y": hr.dense(1, sequence=True), "z": hr.dense(1, sequence=True)}
+    assert "y: not one sample on each line, so a sequence" in found.notes
+
+
+def test_what_looks_wrong_is_said(tmp_path: pathlib.Path) -> None:
+    found = infer(tmp_path, b"|x 1 2\n|x 1\n|x one\n|x 3:1\n|y\n|\xff 1\n|y 99999999999:1\n")
+    assert found.streams == {"x": hr.dense(2, sequence=True), "y": hr.sparse(1, sequence=True)}
+    text = "\n".join(found.notes)
+    for part in (
+        "x: dense, dim 2; samples have 1 values and more, zeros follow",
+        "x: 2 samples are lists and 1 are index:value; the others are wrong",
+        "x: 1 samples are malformed, the first on line 3",
+        "y: no sample has a value; taken for sparse of dim 1",
+        "y: 1 samples are malformed, the first on line 7",
+        "passed over: the name '\\udcff' holds '\\udcff'",
+    ):
+        assert part in text
+
+
+def test_only_the_beginning_is_looked_at(tmp_path: pathlib.Path) -> None:
+    content = b"|x 1 2 3\n" * 100 + b"|y 1\n"
+    found = infer(tmp_path, content, max_bytes=20)
+    assert found.streams == {"x": hr.dense(3)}
+    assert found.notes[0] == "looked at the first 18 of 905 bytes: 2 lines, each line is a record, without ids"
+    assert infer(tmp_path, content, max_bytes=1).streams == {"x": hr.dense(3)}
+    (tmp_path / "a.ctf.gz").write_bytes(gzip.compress(content))
+    assert list(hr.infer_ctf(tmp_path / "a.ctf.gz").streams) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty, expected lines such as"),
+        (b" \n", "holds nothing but white space"),
+        (b"hello\n", "expected '\\|' or a sequence id"),
+        (b"|# nothing else\n", "expected samples such as .* found none in the first 16 bytes"),
+        (b"\xff\xfe|\x00", "UTF-16"),
+    ],
+)
+def test_other_files_are_refused(content: bytes, message: str, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(hr.DataError, match=message):
+        infer(tmp_path, content)
+    with pytest.raises(FileNotFoundError):
+        hr.infer_ctf(tmp_path / "b.ctf")
