@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -27,6 +28,14 @@ def no_worker_left() -> Iterator[None]:
     while _workers() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not _workers()
+
+
+@pytest.fixture(autouse=True)
+def numbers_near_zero_are_kept() -> Iterator[None]:
+    """What a test (or an example) of training sets for its thread must not reach the next test."""
+    yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_flush_denormal(False)
 
 
 def _workers() -> list[threading.Thread]:

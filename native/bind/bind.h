@@ -4,8 +4,10 @@
 #include <nanobind/nanobind.h>
 
 void bind_bucket(nanobind::module_& m);
+void bind_cbf(nanobind::module_& m);
 void bind_cntk_order(nanobind::module_& m);
 void bind_ctf_index(nanobind::module_& m);
+void bind_ctf_writer(nanobind::module_& m);
 void bind_errors(nanobind::module_& m);
 void bind_permutation(nanobind::module_& m);
 void bind_ragged(nanobind::module_& m);

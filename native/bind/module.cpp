@@ -8,8 +8,10 @@ NB_MODULE(_native, m) {
 #endif
   m.doc() = "The native core of headrace. Private: use the functions of the package instead.";
   bind_bucket(m);
+  bind_cbf(m);
   bind_cntk_order(m);
   bind_ctf_index(m);
+  bind_ctf_writer(m);
   bind_errors(m);
   bind_permutation(m);
   bind_ragged(m);

@@ -20,12 +20,15 @@ from headrace.dataset import (
     from_dataset,
     from_iterable,
     mix,
+    read_cbf,
     read_text,
 )
 from headrace.dataset import zip_ as zip
 from headrace.engine import Stats
 from headrace.errors import DataChangedError, DataError, HeadraceError, PlanError, StateError, StuckError
+from headrace.formats.cbf_writer import write_cbf
 from headrace.formats.ctf_schema import CtfStream, dense, sparse
+from headrace.formats.ctf_writer import write_ctf
 from headrace.formats.infer import InferredCtf, infer_ctf
 from headrace.loader import Loader
 from headrace.plan import record_rng
@@ -77,10 +80,13 @@ __all__ = [
     "infer_ctf",
     "mix",
     "pad",
+    "read_cbf",
     "read_text",
     "record_rng",
     "sparse",
     "to_arrow",
     "to_torch",
+    "write_cbf",
+    "write_ctf",
     "zip",
 ]

@@ -21,6 +21,21 @@ def group_by_tokens(buckets: numpy.typing.NDArray[numpy.int32], lengths: numpy.t
     Batches of one bucket with so many tokens after padding: (order, offsets).
     """
 
+def cbf_lengths(file: FileBytes, begins: numpy.typing.NDArray[numpy.uint64], ends: numpy.typing.NDArray[numpy.uint64], sequences: numpy.typing.NDArray[numpy.uint32], samples: numpy.typing.NDArray[numpy.uint32]) -> numpy.typing.NDArray[numpy.uint32]:
+    """
+    The length of each sequence of the chunks that begin and end there, of so many sequences and samples.
+    """
+
+def cbf_locate(file: FileBytes, chunk: tuple[int, int, int, int, int], streams: Sequence[tuple[str, bool, int, int]]) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint32], dict(shape=(None,))]]:
+    """
+    (position of each sequence, its samples), stream after stream, of a chunk (number, begin, end, sequences, samples); streams are (name, sparse, bytes of a value, dim).
+    """
+
+def cbf_gather(file: FileBytes, stream: tuple[str, bool, int, int], positions: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int32], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+    """
+    (bytes of values, offsets; indices, entries, bad_rows, bad_bytes of a sparse stream) of sequences.
+    """
+
 def form_chunks(begins: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], ends: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], limit: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
     """
     Where chunks of at most `limit` bytes begin, and last the number of records.
@@ -49,6 +64,11 @@ def index_ctf(file: FileBytes, skip_ids: bool = False, main: str = '', threads: 
 
 def count_line_feeds(file: FileBytes, begin: int, end: int) -> int:
     """Line feeds in the bytes [begin, end) of a file."""
+
+def ctf_lines(columns: list[tuple[str, numpy.typing.NDArray[Any], int, numpy.typing.NDArray[numpy.int64], tuple[numpy.typing.NDArray[numpy.int32], numpy.typing.NDArray[numpy.int64]] | None]], ids: numpy.typing.NDArray[numpy.uint64] | None, begin: int, end: int, first: int) -> numpy.typing.NDArray[numpy.uint8]:
+    """
+    Rows [begin, end) as lines of CNTK's text format, of columns (alias, values, dim, offsets, (indices, entries) of sparse ones); row 0 is called `first` in messages.
+    """
 
 def absorb(hash: int, word: int) -> int:
     """

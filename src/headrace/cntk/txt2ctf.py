@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from headrace import DataError
+from headrace.formats.atomic import write_atomic
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -122,15 +123,7 @@ def txt2ctf(
         OSError: If a file can't be read or written.
     """
     dictionaries = [read_dictionary(path) for path in maps]
-    target = os.path.realpath(output)
-    unfinished = f"{target}.{os.getpid()}.tmp"
-    try:
-        with open(unfinished, "x", encoding="utf-8", newline="\n") as out:
-            out.writelines(_converted(dictionaries, inputs, annotated, unk))
-        os.replace(unfinished, target)
-    finally:
-        if os.path.exists(unfinished):
-            os.unlink(unfinished)
+    write_atomic(output, (line.encode() for line in _converted(dictionaries, inputs, annotated, unk)))
 
 
 def _converted(
@@ -173,8 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         dictionaries = [read_dictionary(path) for path in given.map]
         converted = _converted(dictionaries, given.input or [None], given.annotated, given.unk)
         if given.output:
-            with open(given.output, "w", encoding="utf-8", newline="\n") as out:
-                out.writelines(converted)
+            write_atomic(given.output, (line.encode() for line in converted))
         else:
             sys.stdout.writelines(converted)
     except (DataError, OSError) as error:

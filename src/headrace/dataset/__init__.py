@@ -5,6 +5,7 @@ of the flow. Nothing is read and no order is computed while a description is mad
 loader the second.
 """
 
+from headrace.dataset.cbf import read_cbf
 from headrace.dataset.dataset import Batches, Dataset
 from headrace.dataset.program import Program, compile_program
 from headrace.dataset.sources import concat, from_arrays, from_dataset, from_iterable, mix, read_text, zip_
@@ -19,6 +20,7 @@ __all__ = [
     "from_dataset",
     "from_iterable",
     "mix",
+    "read_cbf",
     "read_text",
     "zip_",
 ]
