@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
+import io
 import os
 import pathlib
 import pkgutil
 import re
 import runpy
+import shlex
 from typing import Any
 
 import pytest
@@ -17,7 +20,7 @@ import headrace
 
 ROOT = pathlib.Path(headrace.__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SNIPPET = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def modules() -> list[str]:
@@ -47,12 +50,37 @@ def test_examples_in_docstrings(name: str) -> None:
 def test_snippets_of_pages(page: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The snippets of a page run one after another, as a reader would type them."""
     snippets = SNIPPET.findall(page.read_text())
-    if any("torch" in snippet or "headrace.nmt" in snippet for snippet in snippets):
+    if any("torch" in snippet or "headrace.nmt" in snippet for _, snippet in snippets):
         pytest.importorskip("torch")
+    if any(language == "console" for language, _ in snippets):
+        pytest.importorskip("typer")
+        pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for number, snippet in enumerate(snippets, 1):
-        exec(compile(snippet, f"{page.name}, snippet {number}", "exec"), namespace)
+    for number, (language, snippet) in enumerate(snippets, 1):
+        if language == "console":
+            run_console(snippet)
+        else:
+            exec(compile(snippet, f"{page.name}, snippet {number}", "exec"), namespace)
+
+
+def run_console(snippet: str) -> None:
+    """Runs commands, which begin with `$`, and compares what they print (three dots stand for anything)."""
+    for part in re.split(r"^\$ ", snippet, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.replace("\\\n", " ").partition("\n")
+        name, *arguments = shlex.split(command)
+        assert name == "headrace", f"only the headrace command can be shown, got {command}"
+        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
+            importlib.import_module("headrace.cli").main(arguments)
+        same = doctest.OutputChecker().check_output(expected, out.getvalue(), doctest.ELLIPSIS)
+        assert same, f"$ {command}\n{out.getvalue()}"
+
+
+def test_a_snippet_that_prints_something_else_is_found() -> None:
+    pytest.importorskip("typer")
+    run_console(f"$ headrace --version\nheadrace {headrace.__version__}\n$ headrace \\\n  --version\nhead...\n")
+    with pytest.raises(AssertionError, match="headrace --version"):
+        run_console("$ headrace --version\nheadrace 7\n")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

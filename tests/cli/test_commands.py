@@ -65,7 +65,7 @@ def test_version_and_help(capsys: Captured) -> None:
         (["check", "nothing.npz"], "nothing.npz: "),
         (["check", "a*.npz"], "a*.npz: "),
         (["head", "nothing.npz", "-n", "0"], "Invalid value for '-n'"),
-        (["check", "a.npz", "b.npz"], "expected one file of npz, got 2; convert them one by one"),
+        (["check", "a.npz", "b.npz"], "expected one file of npz, got 2; name them one by one"),
         (["check", "a", "--from", "csv"], "expected one of ctf, cbf, npz, arrow, jsonl as the format, got 'csv'"),
         (["check", "a.npz", "--streams", "x"], "--streams, 'x': expected NAME=FORMAT:DIM"),
         (["convert", "a.npz", "b.csv"], "b.csv: the ending doesn't say what to write; give --to"),
@@ -298,3 +298,40 @@ def test_library_warnings_go_to_standard_error(capsys: Captured, monkeypatch: py
     monkeypatch.setattr("headrace.cli.check.open_input", warn)
     assert main(["check", npz]) == 0
     assert capsys.readouterr().err == "headrace: warning: no room for an index\n"
+
+
+def test_index_is_made_kept_and_removed(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    for name in ("b.ctf", "a.ctf"):
+        (tmp_path / name).write_text("1 |x 1\n1 |x 2\n2 |x 3\n")
+    pattern = str(tmp_path / "*.ctf")
+    assert main(["index", pattern]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(f"{tmp_path}/a.ctf: 2 sequences, 3 lines, indexed with [0-9,]+ MB/s", first)
+    assert second.startswith(f"{tmp_path}/b.ctf: ")
+    assert len(list(tmp_path.glob("*.hrindex"))) == 2
+    assert main(["index", pattern]) == 0
+    assert "a.ctf: 2 sequences, 3 lines, the index was there already\n" in capsys.readouterr().out
+    assert main(["index", str(tmp_path / "a.ctf"), "--rebuild", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["sequences"], found["lines"], found["bytes"], found["ids"], found["made"]) == (2, 3, 21, True, True)
+    assert main(["index", str(tmp_path / "a.ctf"), "--defines-size", "x", "--skip-ids", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == 3
+    assert main(["index", pattern, "--remove"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{tmp_path}/a.ctf: 2 indexes removed",
+        f"{tmp_path}/b.ctf: 1 index removed",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ctf", "b.ctf"]
+
+
+def test_index_says_what_it_can_not_do(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    import gzip
+
+    packed = tmp_path / "a.ctf.gz"
+    packed.write_bytes(gzip.compress(b"|x 1\n"))
+    assert "no index can be kept beside it: it is packed" in failed(capsys, "index", str(packed))
+    (tmp_path / "b.ctf").write_text("x\n")
+    assert "b.ctf" in failed(capsys, "index", str(tmp_path / "b.ctf"))
+    (tmp_path / "c.ctf").write_text("1 |x 1\n2 |x 1\n1 |x 1\n")
+    assert main(["index", str(tmp_path / "c.ctf")]) == 0
+    assert "c.ctf: 1 id again; headrace check names them" in capsys.readouterr().err

@@ -3,12 +3,13 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
-from headrace.cli.streams import StreamOption, format_streams, parse_streams
+from headrace.cli.streams import format_streams, parse_streams
+from headrace.formats.ctf_schema import CtfStream
 
 
 def test_streams_are_read_as_documented() -> None:
     streams = parse_streams("x=sparse:1_000_000,defines_size  label=dense:10,alias=y\n")
-    assert streams == {"x": StreamOption(True, 1_000_000, None, True), "label": StreamOption(False, 10, "y")}
+    assert streams == {"x": CtfStream(1_000_000, True, None, True), "label": CtfStream(10, False, "y")}
     assert list(streams) == ["x", "label"]
 
 
@@ -31,12 +32,12 @@ def test_streams_are_written_as_they_are_read(text: str) -> None:
         ("x=dense:²", "as the dimension, got '²'"),
         ("x=dense:2147483648", "as the dimension, got '2147483648'"),
         ("x=dense:1,alias=", "expected alias=ALIAS or defines_size after the comma, got 'alias='"),
-        ("x=dense:1,alias=a|b", "after the comma, got 'alias=a|b'"),
+        ("x=dense:1,alias=a|b", "'x=dense:1,alias=a|b': alias 'a|b' holds '|'"),
         ("x=dense:1,", "after the comma, got ''"),
         ("x=dense:1,size", "after the comma, got 'size'"),
         ("x=dense:1 x=dense:2", "expected each stream once, got 'x' again"),
-        ("x=dense:1 y=dense:2,alias=x", "'x' and 'y' are both called 'x' in the file"),
-        ("x=dense:1,defines_size y=dense:2,defines_size", "at most one stream with defines_size"),
+        ("x=dense:1 y=dense:2,alias=x", "streams 'x' and 'y' are both called 'x' in the file"),
+        ("x=dense:1,defines_size y=dense:2,defines_size", "both define the size of sequences"),
     ],
 )
 def test_mistakes_are_named(text: str, message: str) -> None:

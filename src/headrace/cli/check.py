@@ -12,7 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 from headrace.cli import options
-from headrace.cli.inputs import asked, open_input
+from headrace.cli.inputs import inputs_of, open_input
 from headrace.cli.output import as_json as print_json
 from headrace.cli.output import count, heading, line, table
 from headrace.cli.reading import parts
@@ -32,7 +32,7 @@ def check(
     config: options.Config = None,
     section: options.Section = "reader",
     skip_ids: options.SkipIds = False,
-    max_errors: Annotated[int, typer.Option(min=0, help="Problems that are tolerated.", metavar="N")] = 0,
+    max_errors: Annotated[int | None, typer.Option(min=0, help="Problems that are tolerated.", metavar="N")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Take warnings for problems, too.")] = False,
     list_all: Annotated[bool, typer.Option("--all", help=f"List all problems, not the first {LISTED}.")] = False,
     double: options.Double = False,
@@ -41,7 +41,8 @@ def check(
 ) -> int:
     """Read all of a file, report every problem in it, and sum it up.
 
-    Ends with 0 if there are no more problems than --max-errors, else with 1.
+    With --config and no files, each file that the configuration names is checked. Ends with 0
+    if there are no more problems than --max-errors, else with 1.
 
     \b
     Examples:
@@ -49,20 +50,30 @@ def check(
       headrace check --config reader.cntk
       headrace check 'part-*.ctf' --streams "x=dense:784" --max-errors 10 --json
     """  # noqa: D301  typer wants the character, not the backslash
-    source = open_input(files or [], from_, asked(streams, config, section, skip_ids=skip_ids, double=double))
-    try:
-        report = examine(source, strict=strict, limit=None if list_all else LISTED)
-    finally:
-        source.close()
-    good = report.problems <= max_errors
+    found = inputs_of(files or [], from_, streams, config, section, skip_ids=skip_ids, double=double)
+    reports = []
+    for one in found:
+        source = open_input(one)
+        try:
+            report = examine(source, strict=strict, limit=None if list_all else LISTED)
+        finally:
+            source.close()
+        tolerated = one.max_errors if max_errors is None else max_errors
+        good = report.problems <= tolerated
+        reports.append((one, report, good))
+        if not as_json:
+            if len(found) > 1:
+                heading(", ".join(one.paths))
+            report.show()
+            line()
+            allowed = f", {tolerated:,} tolerated" if tolerated else ""
+            heading("good" if not report.problems else f"{count(report.problems, 'problem')}{allowed}")
+            if len(found) > len(reports):
+                line()
     if as_json:
-        print_json({"good": good, **report.to_json()})
-    else:
-        report.show()
-        tolerated = f", {max_errors:,} tolerated" if max_errors else ""
-        line()
-        heading("good" if not report.problems else f"{count(report.problems, 'problem')}{tolerated}")
-    return 0 if good else 1
+        for one, report, good in reports:
+            print_json({"files": one.paths, "good": good, **report.to_json()})
+    return 0 if all(good for _, _, good in reports) else 1
 
 
 @dataclass

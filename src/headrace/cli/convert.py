@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import options
-from headrace.cli.inputs import FORMATS, PACKED, asked, format_of, open_input
+from headrace.cli.inputs import FORMATS, PACKED, format_of, open_input, single_input
 from headrace.cli.output import DataProblem, count, line, remark
 from headrace.cli.output import as_json as print_json
 from headrace.cli.reading import parts
@@ -32,8 +32,8 @@ def convert(
     section: options.Section = "reader",
     skip_ids: options.SkipIds = False,
     max_errors: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Problems that are tolerated: what they spoil is left out.")
-    ] = 0,
+        int | None, typer.Option(min=0, metavar="N", help="Problems that are tolerated: what they spoil is left out.")
+    ] = None,
     double: options.Double = False,
     from_: options.From = "",
     to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="The format to write; else by the ending.")] = "",
@@ -58,8 +58,9 @@ def convert(
         raise PlanError(f"{output} is there already; --overwrite replaces it")
     if output.exists() and input_.exists() and output.samefile(input_):
         raise PlanError(f"{output} is the file that is read; write to another one")
-    source = open_input([input_], from_, asked(streams, config, section, skip_ids=skip_ids, double=double))
-    tolerated = _Tolerated(max_errors)
+    one = single_input(input_, from_, streams, config, section, skip_ids=skip_ids, double=double)
+    source = open_input(one)
+    tolerated = _Tolerated(one.max_errors if max_errors is None else max_errors)
     try:
         written = WRITERS[form](os.fspath(output), source.streams, _blocks(source, tolerated))
     finally:

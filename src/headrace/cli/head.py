@@ -10,7 +10,7 @@ import typer
 
 from headrace.batch.sparse import Sparse
 from headrace.cli import options
-from headrace.cli.inputs import asked, open_input
+from headrace.cli.inputs import open_input, single_input
 from headrace.cli.output import DataProblem, count, heading, line, number
 from headrace.formats.exchange import Block, block_of
 from headrace.formats.jsonl import json_lines
@@ -39,7 +39,7 @@ def head(
       headrace head train.ctf -n 2 --streams "x=sparse:1000000 label=dense:10"
       headrace head train.cbf --json | jq .streams.label
     """  # noqa: D301  typer wants the character, not the backslash
-    source = open_input([file], from_, asked(streams, config, section, skip_ids=skip_ids, double=double))
+    source = open_input(single_input(file, from_, streams, config, section, skip_ids=skip_ids, double=double))
     try:
         wanted = np.arange(min(number, source.num_records))
         parsed = source.parse(wanted)

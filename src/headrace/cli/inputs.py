@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from headrace.cli.output import remark
-from headrace.cli.streams import StreamOption, format_streams, parse_streams
+from headrace.cli.streams import format_streams, parse_streams
+from headrace.cntk import DeserializerConfig, read_config
 from headrace.errors import DataError, PlanError
 from headrace.formats.arrow import open_arrow
+from headrace.formats.ctf_schema import CtfStream
 from headrace.formats.jsonl import JsonLinesSource, infer_jsonl
 from headrace.formats.npz import open_npz
 from headrace.formats.sequences import SequenceSource, SequenceStream
@@ -36,18 +38,26 @@ _BEGINNINGS = {b"PK": "npz", b"ARROW1": "arrow", b"nib_ktnc": "cbf", b'{"key"': 
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a command line says about its input.
+class Input:
+    """Files of one kind, and how a command line says that they are read.
 
     Attributes:
-        streams: The option of this name; None if it wasn't given.
+        paths: The files.
+        form: Their format; empty if the ending or the beginning tells.
+        streams: The streams; None if they aren't given.
+        rename: Of a binary file that a configuration names: what it calls its streams.
         skip_ids: As of CTF.
         double: Whether numbers are read as float64.
+        max_errors: Problems that a configuration tolerates.
     """
 
-    streams: Mapping[str, StreamOption] | None = None
+    paths: list[str]
+    form: str = ""
+    streams: dict[str, CtfStream] | None = None
+    rename: dict[str, str] = field(default_factory=dict)
     skip_ids: bool = False
     double: bool = False
+    max_errors: int = 0
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
@@ -55,15 +65,70 @@ class Asked:
         return np.dtype(np.float64 if self.double else np.float32)
 
 
-def asked(streams: str, config: Path | None, section: str, *, skip_ids: bool, double: bool) -> Asked:
-    """Puts together what the options say.
+def inputs_of(
+    files: Sequence[Path],
+    form: str,
+    streams: str,
+    config: Path | None,
+    section: str,
+    *,
+    skip_ids: bool = False,
+    double: bool = False,
+) -> list[Input]:
+    """What a command line says that is to be read: one input, or one for each that a configuration names.
 
     Raises:
-        PlanError: If they contradict each other.
+        PlanError: If options contradict each other, or nothing is named.
+        ConfigError: If the configuration is malformed.
+        OSError: If it can't be read.
     """
-    if streams and config:
+    paths = [os.fspath(path) for path in files]
+    if config is None:
+        if not paths:
+            raise PlanError("expected files to read, got none; name some, or a configuration with --config")
+        return [Input(paths, form, parse_streams(streams) if streams else None, {}, skip_ids, double)]
+    if streams:
         raise PlanError("--streams and --config both say what the streams are; give one of them")
-    return Asked(parse_streams(streams) if streams else None, skip_ids, double)
+    if form:
+        raise PlanError("--from and --config both say what the files are; give one of them")
+    configured = read_config(config, section, must_exist=not paths).deserializers
+    found = [_configured(one, skip_ids, double) for one in configured]
+    if not paths:
+        return found
+    same = [one for one in found if {*map(os.path.realpath, one.paths)} == {*map(os.path.realpath, paths)}]
+    if len(found) > 1 and not same:
+        named = ", ".join(path for one in found for path in one.paths)
+        raise PlanError(f"{config} names several files ({named}) and none of them is {paths[0]}; name one of those")
+    one = (same or found)[0]
+    return [Input(paths, one.form, one.streams, one.rename, one.skip_ids, one.double, one.max_errors)]
+
+
+def _configured(one: DeserializerConfig, skip_ids: bool, double: bool) -> Input:
+    streams = {
+        name: CtfStream(stream.dim, stream.format == "sparse", stream.alias, stream.defines_mb_size)
+        for name, stream in one.streams.items()
+        if stream.dim is not None and stream.format is not None
+    }
+    return Input(
+        [one.file],
+        one.kind,
+        streams if one.kind == "ctf" else None,
+        {stream.alias: name for name, stream in one.streams.items()},
+        skip_ids or one.skip_sequence_ids,
+        double or one.precision == "double",
+        one.max_errors,
+    )
+
+
+def single_input(
+    file: Path, form: str, streams: str, config: Path | None, section: str, *, skip_ids: bool, double: bool
+) -> Input:
+    """As `inputs_of`, of a command that reads one file.
+
+    Raises:
+        As `inputs_of`.
+    """
+    return inputs_of([file], form, streams, config, section, skip_ids=skip_ids, double=double)[0]
 
 
 def format_of(path: str, name: str = "") -> str | None:
@@ -91,7 +156,7 @@ def _looks_like(path: str) -> str:
     return next((form for beginning, form in _BEGINNINGS.items() if start.startswith(beginning)), "ctf")
 
 
-def open_input(files: Sequence[Path], form: str, options: Asked) -> SequenceSource:
+def open_input(one: Input) -> SequenceSource:
     """Opens files of one format.
 
     Raises:
@@ -99,53 +164,45 @@ def open_input(files: Sequence[Path], form: str, options: Asked) -> SequenceSour
         DataError: If it isn't of the format.
         PlanError: If the options don't go with it.
     """
-    paths = [os.fspath(path) for path in files]
-    if not paths:
-        raise PlanError("expected files to read, got none")
-    found = format_of(paths[0], form) or _looks_like(paths[0])
-    if found in _SINGLE and len(paths) > 1:
-        raise PlanError(f"expected one file of {found}, got {len(paths)}; convert them one by one")
-    source = _OPENERS[found](paths, options)
+    found = format_of(one.paths[0], one.form) or _looks_like(one.paths[0])
+    if found in _SINGLE and len(one.paths) > 1:
+        raise PlanError(f"expected one file of {found}, got {len(one.paths)}; name them one by one")
+    source = _OPENERS[found](one)
     if not source.num_records:
-        remark(f"{paths[0]}: there is no sequence in it")
+        remark(f"{one.paths[0]}: there is no sequence in it")
     return source
 
 
-def _declared(options: Asked) -> list[SequenceStream] | None:
-    if options.streams is None:
-        return None
-    return [
-        SequenceStream(name, (stream.dim,), stream.sparse, options.dtype, stream.defines_size)
-        for name, stream in options.streams.items()
-    ]
-
-
-def _open_jsonl(paths: list[str], options: Asked) -> SequenceSource:
-    declared = _declared(options)
-    if declared is None:
+def _open_jsonl(one: Input) -> SequenceSource:
+    if one.streams is None:
         try:
-            declared = [SequenceStream(s.name, s.shape, dtype=options.dtype) for s in infer_jsonl(paths)]
+            declared = [SequenceStream(s.name, s.shape, dtype=one.dtype) for s in infer_jsonl(one.paths)]
         except DataError as error:
             raise DataError(f"{error} (--streams does)") from None
-    return JsonLinesSource(paths, declared, index="memory")
+    else:
+        declared = [
+            SequenceStream(name, (stream.dim,), stream.sparse, one.dtype, stream.defines_size)
+            for name, stream in one.streams.items()
+        ]
+    return JsonLinesSource(one.paths, declared, index="memory")
 
 
-def _as_declared(source: SequenceSource, path: str, options: Asked) -> SequenceSource:
+def _as_declared(source: SequenceSource, one: Input) -> SequenceSource:
     """Files that say themselves what their streams are must say the same as the command line."""
-    if options.streams is not None:
-        own = {s.name: StreamOption(s.sparse, int(np.prod(s.shape))) for s in source.streams}
-        wanted = {name: StreamOption(s.sparse, s.dim) for name, s in options.streams.items()}
+    if one.streams is not None:
+        own = {s.name: CtfStream(int(np.prod(s.shape)), s.sparse) for s in source.streams}
+        wanted = {name: CtfStream(s.dim, s.sparse) for name, s in one.streams.items()}
         if own != wanted:
             raise DataError(
-                f"{path} has the streams {format_streams(own)!r}, and --streams says {format_streams(wanted)!r}; leave "
-                "--streams out"
+                f"{one.paths[0]} has the streams {format_streams(own)!r}, and --streams says "
+                f"{format_streams(wanted)!r}; leave --streams out"
             )
     return source
 
 
-_OPENERS: dict[str, Callable[[list[str], Asked], SequenceSource]] = {
+_OPENERS: dict[str, Callable[[Input], SequenceSource]] = {
     "jsonl": _open_jsonl,
-    "npz": lambda paths, options: _as_declared(open_npz(paths[0]), paths[0], options),
-    "arrow": lambda paths, options: _as_declared(open_arrow(paths[0]), paths[0], options),
+    "npz": lambda one: _as_declared(open_npz(one.paths[0]), one),
+    "arrow": lambda one: _as_declared(open_arrow(one.paths[0]), one),
 }
 _SINGLE = ("cbf", "npz", "arrow")
