@@ -1,4 +1,4 @@
-"""The surface of CNTK's readers: its configuration files and text writers, so far.
+"""The surface of CNTK's readers: configuration files, deserializers, minibatch sources, text writers.
 
 Code and files that were written for CNTK 2.7 are understood here. Translates names, defaults and errors; what reads
 data stands in the other rooms.
@@ -13,13 +13,39 @@ from headrace.cntk.config import (
     parse_config,
     read_config,
 )
+from headrace.cntk.deserializers import CBFDeserializer, CTFDeserializer, Deserializer, StreamDef, StreamDefs
+from headrace.cntk.minibatch import (
+    DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
+    FULL_DATA_SWEEP,
+    INFINITELY_REPEAT,
+    MinibatchSource,
+)
+from headrace.cntk.minibatch_data import MinibatchData, SequencePiece
+from headrace.cntk.streams import StreamInformation
 from headrace.cntk.text import sequence_to_cntk_text_format
+from headrace.cntk.user_deserializer import UserDeserializer
+from headrace.cntk.user_sources import MinibatchSourceFromData, UserMinibatchSource
 
 __all__ = [
+    "DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS",
+    "FULL_DATA_SWEEP",
+    "INFINITELY_REPEAT",
+    "CBFDeserializer",
+    "CTFDeserializer",
     "ConfigError",
+    "Deserializer",
     "DeserializerConfig",
+    "MinibatchData",
+    "MinibatchSource",
+    "MinibatchSourceFromData",
     "ReaderConfig",
+    "SequencePiece",
     "StreamConfig",
+    "StreamDef",
+    "StreamDefs",
+    "StreamInformation",
+    "UserDeserializer",
+    "UserMinibatchSource",
     "format_config",
     "parse_config",
     "read_config",

@@ -69,7 +69,7 @@ class CntkOrder:
         if not 0 <= seed <= MAX_SEED:
             raise PlanError(f"seed is an integer in [0, 2^64), got {seed}")
         self._window = window
-        self._seed = seed
+        self.seed = seed
         self.length = int(self._chunks[-1])
         self.num_chunks = len(self._samples)
         self.shuffled = window is not None
@@ -95,7 +95,7 @@ class CntkOrder:
         with self._lock:
             run = self._run
             if run is None or sweep != self._sweep or start < run.position:
-                seed = (self._seed + sweep) & MAX_SEED
+                seed = (self.seed + sweep) & MAX_SEED
                 in_samples = self._window.unit == "samples"
                 run = _native.CntkSweep(self._chunks, self._samples, self._window.size, in_samples, seed)
                 self._run, self._sweep = run, sweep

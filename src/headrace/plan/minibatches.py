@@ -53,6 +53,11 @@ class Minibatch:
     end_of_sweep: bool
     after: Place
 
+    @property
+    def new(self) -> NDArray[np.int64]:
+        """The records to parse for it."""
+        return self.records
+
 
 class Minibatches:
     """Cuts minibatches from a timeline, one after the other.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.errors import PlanError
 from headrace.plan.check import whole_number
@@ -88,6 +89,11 @@ class TruncatedMinibatch:
     taken: tuple[Held, ...]
     end_of_sweep: bool
     after: Slots
+
+    @property
+    def new(self) -> NDArray[np.int64]:
+        """The records to parse for it: those taken."""
+        return np.array([held.record for held in self.taken], np.int64)
 
 
 class Truncated:

@@ -1,0 +1,351 @@
+"""Files that a minibatch source reads, described as CNTK's Python code describes them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from headrace.cntk.config.result import DeserializerConfig
+from headrace.cntk.streams import Record
+from headrace.errors import PlanError
+from headrace.formats.kept import KeptSequences
+from headrace.formats.sequences import SequenceSource
+
+CHUNK_SIZE = 32 << 20
+"""Bytes of a chunk, by default."""
+_TRUE = ("true", "t", "1")
+_FALSE = ("false", "f", "0", "")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDef:
+    """Describes a stream of a file.
+
+    Of CNTK's parameters, those of images and speech are refused by the deserializers of text.
+
+    Attributes:
+        field: What the file calls it (its alias).
+        shape: Numbers in a sample.
+        is_sparse: Whether samples are written as `index:value`.
+        transforms: Of images.
+        context: Of speech.
+        scp: Of speech.
+        mlf: Of speech.
+        broadcast: Of speech.
+        defines_mb_size: Whether minibatches are measured by its samples; lines and sequences without it are left out.
+        max_sequence_length: Of speech; text may have sequences of any length.
+
+    Example:
+        >>> from headrace.cntk import StreamDef
+        >>> StreamDef(field="x", shape=784).stream_alias
+        'x'
+    """
+
+    field: str | None = None
+    shape: Any = None
+    is_sparse: bool = False
+    transforms: Any = None
+    context: Any = None
+    scp: Any = None
+    mlf: Any = None
+    broadcast: Any = None
+    defines_mb_size: bool = False
+    max_sequence_length: int = 65535
+
+    @property
+    def stream_alias(self) -> str | None:
+        """The field, by the name that CNTK gives it."""
+        return self.field
+
+    @property
+    def dim(self) -> Any:
+        """The shape, by the name that CNTK gives it."""
+        return self.shape
+
+
+class StreamDefs(Record):
+    """Streams by the names that they have in minibatches.
+
+    Example:
+        >>> from headrace.cntk import StreamDef, StreamDefs
+        >>> list(StreamDefs(features=StreamDef(field="x", shape=784), label=StreamDef(field="y", shape=10)))
+        ['features', 'label']
+    """
+
+
+class Deserializer(ABC):
+    """What gives a minibatch source its sequences. Options may also be set as items, by CNTK's names for them."""
+
+    kind: ClassVar[str]
+    """What messages call it."""
+    max_errors: int = 0
+    chunk_size: int = CHUNK_SIZE
+    trace_level: int | None = None
+
+    @abstractmethod
+    def open(self) -> SequenceSource:
+        """Opens the data."""
+
+    def _options(self) -> Mapping[str, tuple[str, Callable[[str, Any], Any]]]:
+        """Options by name in small letters: the attribute, and what checks a value."""
+        return {}
+
+    def _option(self, name: str) -> tuple[str, Callable[[str, Any], Any]]:
+        options = self._options()
+        found = options.get(str(name).replace("_", "").lower())
+        if found is None:
+            known = ", ".join(dict.fromkeys(attribute for attribute, _ in options.values()))
+            raise KeyError(f"{self.kind} has no option {name!r}; it has {known}")
+        return found
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        attribute, check = self._option(name)
+        setattr(self, attribute, check(name, value))
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, self._option(name)[0])
+
+
+def boolean(name: str, value: Any) -> bool:
+    """A truth value, or the word for one."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    text = str(value).lower()
+    if text not in _TRUE and text not in _FALSE:
+        raise ValueError(f"{name} is true or false, got {value!r:.60}")
+    return text in _TRUE
+
+
+def number(low: int, high: int) -> Callable[[str, Any], int]:
+    """A check for whole numbers in a range, also as text; -1 is the largest, as it is to CNTK."""
+
+    def check(name: str, value: Any) -> int:
+        try:
+            found = int(value) if isinstance(value, str) else value.__index__()
+        except (ValueError, AttributeError):
+            raise ValueError(f"{name} is a whole number, got {value!r:.60}") from None
+        found = high if found == -1 else found
+        if isinstance(value, bool) or not low <= found <= high:
+            raise ValueError(f"{name} is a number from {low} to {high}, got {value!r:.60}")
+        return int(found)
+
+    return check
+
+
+def precision(name: str, value: Any) -> str:
+    """`float` or `double`."""
+    found = {"float": "float", "float32": "float", "double": "double", "float64": "double"}.get(str(value).lower())
+    if found is None:
+        raise ValueError(f"{name} is 'float' or 'double', got {value!r:.60}")
+    return found
+
+
+class CTFDeserializer(Deserializer):
+    """Describes a file in CNTK's text format.
+
+    The options can also be set as items, by CNTK's names: `d["skipSequenceIds"] = "true"`.
+
+    Args:
+        filename: The file; plain, or compressed by gzip or zstd.
+        streams: Its streams by the names that they have in minibatches: `StreamDefs(x=StreamDef(field="x", shape=9))`.
+        skip_sequence_ids: Make each line a sequence, whatever it begins with.
+        max_errors: Mistakes that are left out and reported; one more stops the run.
+        chunk_size: Bytes of the chunks that shuffles count in.
+        cache_index: Keep the index beside the file.
+        trace_level: 0 tells errors, 1 warnings too, 2 everything; by default that of the minibatch source.
+        precision: `"float"` or `"double"`.
+        keep_data_in_memory: Keep what has been parsed.
+
+    Raises:
+        ValueError: If a stream lacks its field or its shape, or an option has no sense.
+
+    Example:
+        >>> from headrace.cntk import CTFDeserializer, StreamDef, StreamDefs
+        >>> text = CTFDeserializer("train.ctf", StreamDefs(x=StreamDef(field="x", shape=784)), max_errors=10)
+        >>> text["maxErrors"] = 5
+        >>> text.max_errors
+        5
+    """
+
+    kind = "CTFDeserializer"
+
+    def __init__(
+        self,
+        filename: str | os.PathLike[str],
+        streams: Mapping[str, StreamDef],
+        *,
+        skip_sequence_ids: bool = False,
+        max_errors: int = 0,
+        chunk_size: int = CHUNK_SIZE,
+        cache_index: bool = False,
+        trace_level: int | None = None,
+        precision: str = "float",
+        keep_data_in_memory: bool = False,
+    ) -> None:
+        self.filename = os.fspath(filename)
+        self.streams = _checked(streams, self.kind)
+        for name, stream in self.streams.items():
+            if stream.field is None:
+                raise ValueError(f"stream name for key {name!r} must be specified: StreamDef(field='…'), its alias")
+            _dim(name, stream)
+        if not self.streams:
+            raise PlanError("CTFDeserializer needs at least one stream, got none")
+        self.skip_sequence_ids = False
+        self.cache_index = False
+        self.keep_data_in_memory = False
+        self.precision = "float"
+        self["skip_sequence_ids"] = skip_sequence_ids
+        self["max_errors"] = max_errors
+        self["chunk_size"] = chunk_size
+        self["cache_index"] = cache_index
+        self["precision"] = precision
+        self["keep_data_in_memory"] = keep_data_in_memory
+        if trace_level is not None:
+            self["trace_level"] = trace_level
+
+    def _options(self) -> Mapping[str, tuple[str, Callable[[str, Any], Any]]]:
+        chunk_size = ("chunk_size", number(1, (1 << 63) - 1))
+        return {
+            "skipsequenceids": ("skip_sequence_ids", boolean),
+            "maxerrors": ("max_errors", number(0, (1 << 32) - 1)),
+            "chunksize": chunk_size,
+            "chunksizeinbytes": chunk_size,
+            "cacheindex": ("cache_index", boolean),
+            "tracelevel": ("trace_level", number(0, (1 << 31) - 1)),
+            "precision": ("precision", precision),
+            "keepdatainmemory": ("keep_data_in_memory", boolean),
+        }
+
+    def open(self) -> SequenceSource:
+        """Indexes the file."""
+        import headrace as hr
+
+        CtfSource = importlib.import_module("headrace.formats.ctf").CtfSource
+
+        streams = {}
+        for name, stream in self.streams.items():
+            make = hr.sparse if stream.is_sparse else hr.dense
+            alias = stream.field or name
+            streams[name] = make(_dim(name, stream), alias=alias, defines_size=stream.defines_mb_size)
+        source: SequenceSource = CtfSource(
+            self.filename,
+            streams,
+            skip_ids=self.skip_sequence_ids,
+            dtype="float64" if self.precision == "double" else "float32",
+            index="auto" if self.cache_index else "memory",
+        )
+        return KeptSequences(source) if self.keep_data_in_memory else source
+
+
+class CBFDeserializer(Deserializer):
+    """Describes a file in CNTK's binary format.
+
+    Args:
+        filename: The file.
+        streams: New names for streams, `{"x": StreamDef(field="name in the file")}`; the others keep theirs. All
+            streams of the file are read, as what the file says they are.
+        chunk_size: Bytes of the chunks that shuffles count in; the file's own chunks aren't divided.
+        trace_level: As for text.
+        keep_data_in_memory: Keep what has been read.
+
+    Raises:
+        ValueError: If a stream lacks its field, or an option has no sense.
+    """
+
+    kind = "CBFDeserializer"
+
+    def __init__(
+        self,
+        filename: str | os.PathLike[str],
+        streams: Mapping[str, StreamDef] | None = None,
+        *,
+        chunk_size: int = CHUNK_SIZE,
+        trace_level: int | None = None,
+        keep_data_in_memory: bool = False,
+    ) -> None:
+        self.filename = os.fspath(filename)
+        self.streams = _checked(streams or {}, self.kind)
+        for name, stream in self.streams.items():
+            if stream.field is None:
+                raise ValueError(f"stream name for key {name!r} must be specified: StreamDef(field='…')")
+        self.keep_data_in_memory = False
+        self["chunk_size"] = chunk_size
+        self["keep_data_in_memory"] = keep_data_in_memory
+        if trace_level is not None:
+            self["trace_level"] = trace_level
+
+    def _options(self) -> Mapping[str, tuple[str, Callable[[str, Any], Any]]]:
+        chunk_size = ("chunk_size", number(1, (1 << 63) - 1))
+        return {
+            "chunksize": chunk_size,
+            "chunksizeinbytes": chunk_size,
+            "tracelevel": ("trace_level", number(0, (1 << 31) - 1)),
+            "keepdatainmemory": ("keep_data_in_memory", boolean),
+        }
+
+    def open(self) -> SequenceSource:
+        """Reads the file's header."""
+        from headrace.formats.cbf import CbfSource
+
+        rename = {str(stream.field): name for name, stream in self.streams.items()}
+        source: SequenceSource = CbfSource(self.filename, rename=rename)
+        return KeptSequences(source) if self.keep_data_in_memory else source
+
+
+def from_config(config: DeserializerConfig) -> Deserializer:
+    """What a section of a configuration file describes."""
+    if config.kind == "cbf":
+        return CBFDeserializer(
+            config.file,
+            {name: StreamDef(field=stream.alias) for name, stream in config.streams.items()},
+            chunk_size=config.chunk_size,
+            trace_level=config.trace_level,
+            keep_data_in_memory=config.keep_data_in_memory,
+        )
+    streams = {
+        name: StreamDef(stream.alias, stream.dim, stream.format == "sparse", defines_mb_size=stream.defines_mb_size)
+        for name, stream in config.streams.items()
+    }
+    return CTFDeserializer(
+        config.file,
+        streams,
+        skip_sequence_ids=config.skip_sequence_ids,
+        max_errors=config.max_errors,
+        chunk_size=config.chunk_size,
+        cache_index=config.cache_index,
+        trace_level=config.trace_level,
+        precision=config.precision,
+        keep_data_in_memory=config.keep_data_in_memory,
+    )
+
+
+_FOREIGN = {field.name for field in fields(StreamDef)} & {"transforms", "context", "scp", "mlf", "broadcast"}
+
+
+def _checked(streams: Any, kind: str) -> dict[str, StreamDef]:
+    """The streams, after refusing what isn't one, or not one of text."""
+    if not isinstance(streams, Mapping):
+        raise ValueError(f"{kind} takes streams by name, StreamDefs(x=StreamDef(…)), got {type(streams).__name__}")
+    for name, stream in streams.items():
+        if not isinstance(stream, StreamDef):
+            raise ValueError(f"{kind}: stream {name!r} is a StreamDef(field=…, shape=…), got {type(stream).__name__}")
+        for foreign in sorted(_FOREIGN):
+            if getattr(stream, foreign) is not None:
+                raise PlanError(f"{kind}: stream {name!r} has {foreign}, which is for images or speech; leave it out")
+    return dict(streams)
+
+
+def _dim(name: str, stream: StreamDef) -> int:
+    """Numbers in a sample."""
+    shape = stream.shape
+    if isinstance(shape, (tuple, list)) and len(shape) == 1:
+        shape = shape[0]
+    if shape is None:
+        raise ValueError(f"stream {name!r} needs its shape: StreamDef(shape=…), the numbers in a sample")
+    return number(0, (1 << 31) - 1)(f"the shape of stream {name!r}", shape)

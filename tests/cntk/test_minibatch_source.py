@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import gc
+import logging
+import pathlib
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace import cntk
+from headrace.cntk import FULL_DATA_SWEEP, MinibatchSource, StreamInformation
+from tests.cntk.fakes import InMemory, keys_of, rest, values
+
+pytest.importorskip("scipy")
+LENGTHS = [1 + i % 4 for i in range(23)]
+
+
+def in_order(lengths: list[int] = LENGTHS, **options: Any) -> MinibatchSource:
+    own = {k: options.pop(k) for k in ("max_errors", "streams", "bad", "lost", "sizes", "defines") if k in options}
+    return MinibatchSource(InMemory(lengths, **own), randomize=False, **options)
+
+
+def test_a_minibatch_has_each_stream() -> None:
+    with in_order([1, 2, 3], streams=("x", "s"), max_sweeps=1) as source:
+        minibatch = source.next_minibatch(3)
+        x, s = minibatch[source["x"]], minibatch[source.streams.s]
+        assert (x.num_samples, x.num_sequences, len(x), x.end_of_sweep, x.is_sparse, s.is_sparse) == (
+            3,
+            2,
+            2,
+            False,
+            False,
+            True,
+        )
+        assert (x.shape, s.shape) == ((2, 2, 1), (2, 2, 7))
+        assert x.mask.tolist() == s.mask.tolist() == [[2, 0], [2, 1]]
+        assert x.data.tolist() == x.asarray().tolist() == [[[0], [0]], [[10], [11]]]
+        assert [part.tolist() for part in x.as_sequences()] == [[[0]], [[10], [11]]]
+        assert isinstance(s.data, hr.Ragged)
+        assert s.asarray()[1].tolist() == [[0, 1010, 0, 0, 0, 0, 0], [0, 1011, 0, 0, 0, 0, 0]]
+        assert [part.toarray().tolist() for part in s.as_sequences()] == [
+            part.tolist() for part in ([s.asarray()[0][:1], s.asarray()[1]])
+        ]
+        assert repr(s) == "MinibatchData(2 sequences, 3 samples, sparse (7,))"
+        last = source.next_minibatch(3)
+        assert last[source["x"]].end_of_sweep
+        assert source.next_minibatch(3) == source.next_minibatch(3) == {}
+
+
+def test_streams_say_what_they_are() -> None:
+    source = in_order([1], streams=("x", "s"), defines="x")
+    x = StreamInformation("x", 0, "dense", np.float32, (1,), True)
+    assert source.stream_infos() == [x, StreamInformation("s", 1, "sparse", np.float32, (7,))]
+    assert source.stream_info("x") == source["x"] == source.streams.x == source.streams["x"] == x
+    assert hash(x) == hash(source["x"])
+    for ask in (source.stream_info, source.__getitem__):
+        with pytest.raises(hr.PlanError, match="No stream found matching given name 'zz'; there are 'x', 's'"):
+            ask("zz")
+    with pytest.raises(AttributeError, match="there is no 'zz', only x, s"):
+        _ = source.streams.zz
+
+
+def test_a_map_keys_the_minibatch() -> None:
+    source = in_order([1, 1], streams=("x", "s"))
+    one, two = object(), object()
+    minibatch = source.next_minibatch(2, input_map={one: source["s"], two: "x"})
+    assert minibatch[one].is_sparse
+    assert not minibatch[two].is_sparse
+    with pytest.raises(hr.PlanError, match="No stream found matching given name 'y'"):
+        source.next_minibatch(2, input_map={one: "y"})
+
+
+@pytest.mark.parametrize("threads", [None, False, True])
+@pytest.mark.parametrize(
+    "shuffle", [{"randomize": False}, {"randomization_seed": 3, "randomization_window_in_chunks": 2}]
+)
+def test_threads_change_nothing(threads: bool | None, shuffle: dict[str, Any]) -> None:
+    sizes = [5, 5, 5, 5, 3, 3, 7, 1, 1, 1, 9, 9, 40, 40]
+    found = []
+    source = MinibatchSource(InMemory(LENGTHS), max_sweeps=3, multithreaded_deserializer=threads, **shuffle)
+    for size in sizes:
+        found.append((values(source.next_minibatch(size)), source.current_position))
+    source.close()
+    plain = MinibatchSource(InMemory(LENGTHS), max_sweeps=3, multithreaded_deserializer=False, **shuffle)
+    assert found == [(values(plain.next_minibatch(size)), plain.current_position) for size in sizes]
+
+
+def test_threads_end_with_their_source() -> None:
+    source = in_order()
+    for _ in range(3):
+        source.next_minibatch(4)
+    assert any(t.name.startswith("headrace-worker") for t in threading.enumerate())
+    del source
+    gc.collect()  # the fixture of all tests sees that no thread is left
+
+
+def test_max_samples_and_sweeps() -> None:
+    assert [len(b["x"]) for b in rest(in_order([1] * 5, max_samples=FULL_DATA_SWEEP), 2)] == [2, 2, 1]
+    assert [len(b["x"]) for b in rest(in_order([1] * 5, max_samples=7), 2)] == [2, 2, 2, 1]
+    assert [len(b["x"]) for b in rest(in_order([1] * 5, max_sweeps=2), 20)] == [10]
+    assert rest(in_order([1] * 5, max_sweeps=0), 20) == []
+    assert in_order().is_infinite()
+    assert not in_order(max_samples=FULL_DATA_SWEEP).is_infinite()
+    with pytest.raises(hr.PlanError, match="max_samples is a number from 1 on, got 0"):
+        in_order(max_samples=0)
+
+
+def test_workers_share_every_sweep() -> None:
+    read = [rest(in_order(max_sweeps=2, sizes=False), 8, num_data_partitions=3, partition_index=r) for r in range(3)]
+    keys = [int(s[0][0]) // 10 for batches in read for b in batches for s in b["x"]]
+    assert sorted(keys) == sorted(2 * list(range(23)))
+
+
+def test_without_a_window_nothing_is_shuffled() -> None:
+    source = MinibatchSource(InMemory(LENGTHS), max_sweeps=1, randomization_window_in_chunks=0)
+    assert rest(source, 7) == rest(in_order(max_sweeps=1), 7)
+    shuffled = MinibatchSource(
+        InMemory(LENGTHS), max_sweeps=1, randomization_window_in_chunks=0, randomization_window_in_samples=15
+    )
+    found = [s for b in rest(shuffled, 7) for s in b["x"]]
+    in_their_order = [s for b in rest(source, 7) for s in b["x"]]
+    assert sorted(map(str, found)) != list(map(str, found)) or found != in_their_order
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_samples": 5, "max_sweeps": 5}, "give max_samples or max_sweeps, not both; got 5 and 5"),
+        (
+            {"randomize": True, "randomization_window_in_samples": 5},
+            "give one randomization window, got 128 chunks and 5 samples",
+        ),
+        ({"frame_mode": True, "truncation_length": 5}, "frame_mode and truncation_length exclude each other"),
+        ({"randomize": True, "randomization_seed": -1}, "seed is an integer in"),
+        ({"truncation_length": -1}, "truncated reading needs the truncation length >= 1, got -1"),
+    ],
+)
+def test_contradictions_are_refused(options: dict[str, Any], message: str) -> None:
+    deserializer = InMemory(LENGTHS)
+    with pytest.raises(hr.PlanError, match=message):
+        MinibatchSource(deserializer, **{"randomize": False, **options})
+
+
+def test_bad_arguments_of_minibatches_are_refused() -> None:
+    source = in_order()
+    with pytest.raises(hr.PlanError, match="a minibatch needs its size >= 1, got 0"):
+        source.next_minibatch(0)
+    with pytest.raises(hr.PlanError, match="a rank below the number of workers, got 2 of 2"):
+        source.next_minibatch(1, num_data_partitions=2, partition_index=2)
+    with pytest.raises(hr.PlanError, match="needs deserializers, as CTFDeserializer, got"):
+        MinibatchSource([])
+
+
+def test_frame_mode_refuses_sequences() -> None:
+    with pytest.raises(
+        hr.DataError, match="memory, sequence 2: frame mode needs sequences of one sample, found one of 3"
+    ):
+        in_order([1, 1, 3], frame_mode=True)
+    assert [len(b["x"]) for b in rest(in_order([1, 1, 1], frame_mode=True, max_sweeps=1), 2)] == [2, 1]
+    source = in_order([1, 2, 1], frame_mode=True, sizes=False)
+    with pytest.raises(
+        hr.DataError, match=r"memory, sequence 1: frame mode needs one sample of each stream .* found 2 of 'x'"
+    ):
+        source.next_minibatch(3)
+
+
+def test_a_mistake_counts_once_whatever_the_sweeps(caplog: pytest.LogCaptureFixture) -> None:
+    source = in_order([1] * 6, bad=[1, 4], max_errors=2, max_sweeps=3)
+    assert len(rest(source, 4)) == 5
+    messages = [r.message for r in caplog.records if r.levelno == logging.WARNING]
+    assert messages == [
+        "odd 0 (3 more like it in what was read with it); others of this kind are not reported",
+        "left out: mistake in 1",
+        "left out: mistake in 4",
+    ]
+
+
+def test_one_mistake_more_than_allowed_stops(caplog: pytest.LogCaptureFixture) -> None:
+    source = in_order([1] * 6, bad=[1, 4], max_errors=1, trace_level=0)
+    assert keys_of(source.next_minibatch(3)) == [0, 1, 2]
+    for _ in range(2):
+        with pytest.raises(
+            hr.DataError, match=r"Reached the maximum number of allowed errors \(1\) while reading memory: mistake in 4"
+        ):
+            source.next_minibatch(3)
+        assert source.current_position == 3
+    assert not caplog.records
+
+
+def test_sequences_that_are_lost_are_left_out() -> None:
+    source = in_order([1, 2, 1, 2, 1], lost=[0, 1, 3], max_errors=3, max_sweeps=1)
+    # The first minibatch is lost as a whole; the next one stands for it.
+    assert keys_of(source.next_minibatch(3)) == [2]
+    assert source.current_position == 6
+    minibatch = source.next_minibatch(3)
+    assert keys_of(minibatch) == [4]
+    assert source.next_minibatch(3) == {}
+
+
+def test_text_is_read_through_its_deserializer(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("headrace.formats.ctf")
+    path = tmp_path / "a.ctf"
+    path.write_text("1 |a 1 2 |w 3:1\n1 |a 3 4\n2 |a 5 |w 0:2 1:1\n3 |a x |w 1:1\n")
+    streams = cntk.StreamDefs(
+        A=cntk.StreamDef(field="a", shape=2), W=cntk.StreamDef(field="w", shape=4, is_sparse=True)
+    )
+    for keep in (False, True):
+        text = cntk.CTFDeserializer(path, streams, max_errors=1, precision="double", keep_data_in_memory=keep)
+        with MinibatchSource(text, randomize=False, max_sweeps=2, trace_level=0) as source:
+            found = rest(source, 9)
+        assert [b["A"] for b in found] == [2 * [[[1, 2], [3, 4]], [[5, 0]]]]
+        assert [b["W"] for b in found] == [2 * [[[0, 0, 0, 1]], [[2, 1, 0, 0]]]]
+        assert source["A"].dtype == np.float64
+    text = cntk.CTFDeserializer(path, streams)
+    text["skipSequenceIds"] = "true"
+    with (
+        MinibatchSource(text, randomize=False) as source,
+        pytest.raises(hr.DataError, match=r"Reached the maximum number of allowed errors \(0\) while reading .*a\.ctf"),
+    ):
+        source.next_minibatch(9)
+
+
+def test_a_configuration_makes_a_source(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("headrace.formats.ctf")
+    (tmp_path / "a.ctf").write_text("|a 1\n|a 2\n|a 3\n")
+    config = tmp_path / "reader.cntk"
+    config.write_text(
+        f'reader = [\n readerType = "CNTKTextFormatReader"\n file = "{tmp_path}/a.ctf"\n randomize = false\n'
+        ' input = [\n  A = [ alias = "a" ; dim = 1 ; format = "dense" ]\n ]\n]\n'
+    )
+    with MinibatchSource.from_config(cntk.read_config(config), max_sweeps=1) as source:
+        assert rest(source, 2) == [{"A": [[[1]], [[2]]], "end": False}, {"A": [[[3]]], "end": True}]
+
+
+def test_torch_gets_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    source = in_order([1, 2], streams=("x", "s"))
+    minibatch = source.next_minibatch(3, device=torch.device("cpu"))
+    x, s = minibatch[source["x"]].to_torch(), minibatch[source["s"]].to_torch()
+    assert torch.equal(x, torch.tensor([[[0.0], [0.0]], [[10.0], [11.0]]]))
+    assert s.offsets.tolist() == [0, 1, 3]
+    assert s.values.to_dense()[:, 1].tolist() == [0, 1010, 1011]
