@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import headrace as hr
 from headrace import PlanError
 from headrace.cntk import StreamConfig, format_config, read_config
+from headrace.formats.ctf_schema import check_alias
 
 X = {"x": StreamConfig("x", "x", "dense", 3)}
 FORMATS: tuple[Literal["dense", "sparse"], ...] = ("dense", "sparse")
@@ -41,6 +43,15 @@ def test_parameters_are_written(tmp_path: pathlib.Path) -> None:
     assert (config.deserializers[0].skip_sequence_ids, config.deserializers[0].max_errors) == (True, 4)
 
 
+def test_streams_of_read_ctf_are_written(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "r.cntk"
+    path.write_text(format_config({"x": hr.dense(3), "y": hr.sparse(9, alias="l", defines_size=True)}, "a"))
+    assert read_config(path, must_exist=False).streams == {
+        "x": StreamConfig("x", "x", "dense", 3),
+        "y": StreamConfig("y", "l", "sparse", 9, True),
+    }
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -63,6 +74,14 @@ def test_what_cannot_be_written_is_refused(given: dict[str, Any], message: str) 
         format_config(**{"streams": X, "file": "a.ctf", **given})
 
 
+def can_stand_in_a_file(alias: str) -> bool:
+    try:
+        check_alias(alias, "alias")
+    except ValueError:
+        return False
+    return True
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.dictionaries(st.text(min_size=1, max_size=5), st.text(min_size=1, max_size=5), min_size=1, max_size=3),
@@ -78,7 +97,7 @@ def test_what_is_written_reads_back_or_is_refused(names: dict[str, str], section
         text = format_config(streams, file, section=section)
     except PlanError:
         return
-    if len(set(names.values())) < len(names):
+    if len(set(names.values())) < len(names) or not all(map(can_stand_in_a_file, names.values())):
         return
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "r.cntk")

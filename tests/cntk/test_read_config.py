@@ -265,6 +265,14 @@ def test_paths_start_from_the_working_directory(
             r"line 4, column 51: x: expected an alias, .* found an empty one",
         ),
         (
+            old(streams='input = [ x = [ dim = 5; format = dense; alias = "a|b" ] ]'),
+            r"line 4, column 51: x: alias 'a\|b' holds '\|'",
+        ),
+        (
+            old(streams="input = [ two words = [ dim = 5; format = dense ] ]"),
+            "two words: alias .* holds ' '",
+        ),
+        (
             old(streams="input = [ x = [dim=5; format=dense; alias = y ]\n y = [dim=5; format=dense] ]"),
             r"line 5, column 2: expected streams of different aliases, found 'y' for x and for y",
         ),

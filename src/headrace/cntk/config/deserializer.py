@@ -11,6 +11,7 @@ from headrace.cntk.config.names import Notes
 from headrace.cntk.config.result import DeserializerConfig, StreamConfig
 from headrace.cntk.config.section import Named, Section
 from headrace.cntk.config.text import Place
+from headrace.formats.ctf_schema import check_alias
 from headrace.plan.cntk_order import MAX_SEED
 
 MAX_INT = (1 << 31) - 1
@@ -200,6 +201,11 @@ def _stream(section: Section, entry: Named, kind: Literal["ctf", "cbf"], own: bo
             f"{_place(section, 'alias', entry)}: {name}: expected an alias, what the file calls the stream, found an "
             "empty one; without the entry it is the stream's name"
         )
+    if kind == "ctf":
+        try:
+            check_alias(alias, "alias")
+        except ValueError as error:
+            raise ConfigError(f"{_place(section, 'alias', entry)}: {name}: {error}") from None
     form = section.text("format", own=True).lower()
     if kind == "ctf":
         for needed in ("dim", "format"):

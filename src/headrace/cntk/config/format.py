@@ -10,6 +10,7 @@ from headrace import PlanError
 from headrace.cntk.config.names import KNOWN
 from headrace.cntk.config.result import StreamConfig
 from headrace.cntk.config.variables import has_variable
+from headrace.formats.ctf_schema import CtfStream, alias_of
 
 _IN_NAMES = frozenset('=[]{}(),;"\r\n')
 _IN_VALUES = frozenset('"\r\n\0')
@@ -17,7 +18,7 @@ _OPTIONS = {name.lower(): name for name in KNOWN["reader"] if name not in ("read
 
 
 def format_config(
-    streams: Mapping[str, StreamConfig],
+    streams: Mapping[str, StreamConfig | CtfStream],
     file: str | os.PathLike[str],
     *,
     section: str = "reader",
@@ -27,7 +28,7 @@ def format_config(
     r"""Writes the section of a configuration that reads a text file; `read_config` reads it back.
 
     Args:
-        streams: The streams by name.
+        streams: The streams by name, as `read_config` or `infer_ctf` gives them.
         file: The path of the data, as it shall stand there.
         section: The name of the section.
         precision: `"float"` or `"double"`.
@@ -66,7 +67,8 @@ def format_config(
         lines.append(f"    {_OPTIONS[name.lower()]} = {_value(value, name)}")
     lines.append("    input = [")
     names: set[str] = set()
-    for name, stream in streams.items():
+    for name, described in streams.items():
+        stream = _configured(name, described)
         if name.lower() in names:
             raise PlanError(f"stream names: expected names that differ in more than case, found {name!r} again")
         names.add(name.lower())
@@ -79,6 +81,13 @@ def format_config(
         lines += ["            definesMBSize = true"] * stream.defines_mb_size
         lines.append("        ]")
     return "\n".join([*lines, "    ]", "]", ""])
+
+
+def _configured(name: str, stream: StreamConfig | CtfStream) -> StreamConfig:
+    if isinstance(stream, StreamConfig):
+        return stream
+    form: Literal["dense", "sparse"] = "sparse" if stream.sparse else "dense"
+    return StreamConfig(name, alias_of(name, stream), form, stream.dim, stream.defines_size)
 
 
 def _value(value: bool | int | str, what: str) -> str:
