@@ -210,7 +210,8 @@ def _converted(name: str, values: NDArray[Any], dtype: np.dtype[Any]) -> _Words:
             raise DataError(
                 f"column {name!r}: expected whole numbers that float64 can hold, got {low if low < -_EXACT else high}"
             )
-    converted: NDArray[Any] = np.ascontiguousarray(values, dtype.newbyteorder("<"))
+    with np.errstate(over="ignore"):  # what float32 can't hold becomes infinite, as in reading text
+        converted: NDArray[Any] = np.ascontiguousarray(values, dtype.newbyteorder("<"))
     return converted.reshape(-1).view("<u4")
 
 
@@ -226,6 +227,8 @@ def _ascending(values: Sparse) -> Sparse:
 def _interleave(sections: list[tuple[_Words, NDArray[Any]]]) -> _Words:
     """Row by row what each section has of it; a section is words, and where those of each row begin."""
     counts = [np.diff(offsets) for _, offsets in sections]
+    if len(counts[0]) and all((count == count[0]).all() for count in counts):
+        return np.concatenate([words.reshape(len(counts[0]), -1) for words, _ in sections], axis=1).reshape(-1)
     starts = offsets_of(sum(counts[1:], counts[0]))
     out = np.empty(int(starts[-1]), "<u4")
     to = starts[:-1].copy()
