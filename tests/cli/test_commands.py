@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import pathlib
 import re
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+import headrace.cntk as hr_cntk
 from headrace.cli import main
 from headrace.cli.check import examine, repeated
 from headrace.cli.inputs import format_of
@@ -213,6 +215,36 @@ def test_head_stops_at_problems(tmp_path: pathlib.Path, capsys: Captured) -> Non
     assert "line 3, column 1: expected" in failed(capsys, "head", path, *STREAMS, code=1)
 
 
+def test_converting_to_binary_and_text(npz: str, tmp_path: pathlib.Path, capsys: Captured) -> None:
+    binary, text = str(tmp_path / "a.cbf"), tmp_path / "a.ctf.gz"
+    assert main(["convert", npz, binary]) == 0
+    assert main(["convert", binary, str(tmp_path / "b.npz")]) == 0
+    block, back = some_block(), open_npz(tmp_path / "b.npz")
+    assert back.keys().tolist() == list(range(40))
+    found = back.parse(np.arange(40)).columns
+    assert same(found["x"], block.columns["x"])
+    assert same(found["w"].offsets, block.columns["w"].offsets)
+    assert main(["convert", npz, str(text)]) == 0
+    lines = gzip.decompress(text.read_bytes()).decode().splitlines()
+    assert len(lines) == int(np.maximum(block.columns["x"].lengths, block.columns["w"].lengths).sum())
+    assert lines[0].startswith(f"{block.keys[0]}\t|x")
+    assert capsys.readouterr().err == ""
+
+
+def test_text_gets_ids_only_where_they_say_something(tmp_path: pathlib.Path) -> None:
+    block = some_block(ids=False)
+    write_npz(tmp_path / "a.npz", streams_of(), [block])
+    write_npz(tmp_path / "b.npz", streams_of(), [Block(block.keys * np.uint64(2), block.columns)])
+    short = Block(block.keys, {**block.columns, "x": hr.Ragged(np.ones((39, 3)), np.array([*range(39), 39, 39]))})
+    write_npz(tmp_path / "c.npz", streams_of(), [short])
+    for name, start in [("a", "|x"), ("b", "2\t|x"), ("c", "1\t|x")]:
+        out = tmp_path / f"{name}.ctf"
+        assert main(["convert", str(tmp_path / f"{name}.npz"), str(out)]) == 0
+        lines = out.read_text().splitlines()
+        assert len(lines) == 40
+        assert lines[1].startswith(start)
+
+
 @pytest.mark.parametrize("chain", [["arrow", "npz"], ["jsonl", "arrow", "feather", "jsonl", "npz"]])
 def test_converting_round_keeps_all(chain: list[str], npz: str, tmp_path: pathlib.Path, capsys: Captured) -> None:
     if {"arrow", "feather"} & {*chain}:
@@ -325,8 +357,6 @@ def test_index_is_made_kept_and_removed(tmp_path: pathlib.Path, capsys: Captured
 
 
 def test_index_says_what_it_can_not_do(tmp_path: pathlib.Path, capsys: Captured) -> None:
-    import gzip
-
     packed = tmp_path / "a.ctf.gz"
     packed.write_bytes(gzip.compress(b"|x 1\n"))
     assert "no index can be kept beside it: it is packed" in failed(capsys, "index", str(packed))
@@ -335,3 +365,29 @@ def test_index_says_what_it_can_not_do(tmp_path: pathlib.Path, capsys: Captured)
     (tmp_path / "c.ctf").write_text("1 |x 1\n2 |x 1\n1 |x 1\n")
     assert main(["index", str(tmp_path / "c.ctf")]) == 0
     assert "c.ctf: 1 id again; headrace check names them" in capsys.readouterr().err
+
+
+def test_infer_prints_a_configuration(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    path, config = tmp_path / "train.ctf", tmp_path / "reader.cntk"
+    path.write_text("1 |word 4:1 |pos 0.5 1\n1 |word 7:1\n2 |word 5:1 |pos 1 0\n")
+    assert main(["infer", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert '# on the command line: --streams "word=sparse:8 pos=dense:2"\n' in out
+    assert f"# in Python: hr.read_ctf({str(path)!r}, {{'word': hr.sparse(8), 'pos': hr.dense(2)}})\n" in out
+    config.write_text(out)
+    read = hr_cntk.read_config(config).deserializers[0]
+    assert (read.file, {name: (s.format, s.dim) for name, s in read.streams.items()}) == (
+        str(path),
+        {"word": ("sparse", 8), "pos": ("dense", 2)},
+    )
+    assert main(["infer", str(path), "--skip-ids", "--all", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ids"], found["option"]) == (False, "word=sparse:8 pos=dense:2")
+    assert found["streams"]["word"] == {"format": "sparse", "dim": 8, "alias": "word"}
+    assert "skip_ids=True" in found["python"]
+    assert "skipSequenceIds = true" in found["config"]
+    path.write_text("|a=b 1\n")
+    assert main(["infer", str(path)]) == 0
+    assert "# no configuration can be written: " in capsys.readouterr().out
+    path.write_text("")
+    assert "train.ctf" in failed(capsys, "infer", str(path))

@@ -71,3 +71,16 @@ def test_nothing_is_summed_up_too(capsys: pytest.CaptureFixture[str]) -> None:
         assert found["lengths"] == {"least": 0, "most": 0, "histogram": []}
         summary.show()
     assert "0 sequences; 0 samples" in capsys.readouterr().out
+
+
+def test_the_histogram_covers_the_lengths_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    lengths = np.array([2, 3, 3, 9])
+    summary = StreamSummary(SequenceStream("x", (1,)))
+    summary.add(hr.Ragged(np.zeros((17, 1)), np.concatenate([[0], np.cumsum(lengths)])))
+    summary.show()
+    assert capsys.readouterr().out.splitlines()[-4:] == [
+        "  samples a sequence: 2 to 9, 4.25 on average",
+        "    2–3  3  " + "█" * 40,
+        "    4–7  0",
+        "    8–9  1  " + "█" * 13,
+    ]

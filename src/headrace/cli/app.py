@@ -20,6 +20,7 @@ from headrace.cli.check import check
 from headrace.cli.convert import convert
 from headrace.cli.head import head
 from headrace.cli.index import index
+from headrace.cli.infer import infer
 from headrace.cli.output import DataProblem
 
 _ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -61,7 +62,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _command in (check, head, convert, index):
+for _command in (check, head, convert, index, infer):
     app.command()(_guarded(_command))
 
 

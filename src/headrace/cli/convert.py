@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
+import numpy as np
 import typer
 
+import headrace as hr
 from headrace.cli import options
 from headrace.cli.inputs import FORMATS, PACKED, format_of, open_input, single_input
 from headrace.cli.output import DataProblem, count, line, remark
@@ -19,9 +21,7 @@ from headrace.formats.arrow import write_arrow
 from headrace.formats.exchange import Block, block_of
 from headrace.formats.jsonl import write_jsonl
 from headrace.formats.npz import write_npz
-from headrace.formats.sequences import SequenceSource, SequenceStream
-
-Writer = Callable[[str, Sequence[SequenceStream], Iterator[Block]], int]
+from headrace.formats.sequences import SequenceSource
 
 
 def convert(
@@ -43,7 +43,8 @@ def convert(
     """Write sequences in another format.
 
     Formats go by the endings: .ctf and .txt (CNTK's text), .cbf and .bin (CNTK's binary), .npz, .arrow and .feather,
-    .jsonl. Memory is bounded whatever the size, and the output appears only when it is complete.
+    .jsonl. The binary format has no ids: its sequences count from 0. Memory is bounded whatever the size, and the output
+    appears only when it is complete.
 
     \b
     Examples:
@@ -52,7 +53,7 @@ def convert(
       headrace convert train.npz train.ctf
     """  # noqa: D301  typer wants the character, not the backslash
     form = format_of(os.fspath(output), to)
-    if form is None or str(output).endswith(PACKED):
+    if form is None or (str(output).endswith(PACKED) and form != "ctf"):
         raise PlanError(f"{output}: the ending doesn't say what to write; give --to, one of {', '.join(FORMATS)}")
     if output.exists() and not overwrite:
         raise PlanError(f"{output} is there already; --overwrite replaces it")
@@ -62,7 +63,7 @@ def convert(
     source = open_input(one)
     tolerated = _Tolerated(one.max_errors if max_errors is None else max_errors)
     try:
-        written = WRITERS[form](os.fspath(output), source.streams, _blocks(source, tolerated))
+        written = WRITERS[form](os.fspath(output), source, tolerated)
     finally:
         source.close()
     if tolerated.problems:
@@ -97,5 +98,62 @@ def _blocks(source: SequenceSource, tolerated: _Tolerated) -> Iterator[Block]:
         yield block_of(keys[part.first : part.first + part.records], part.parsed)
 
 
-WRITERS: dict[str, Any] = {"npz": write_npz, "arrow": write_arrow, "jsonl": write_jsonl}
+def _columns(source: SequenceSource, tolerated: _Tolerated, counter: list[int]) -> Iterator[dict[str, Any]]:
+    """The blocks as columns, for writers that take those."""
+    for block in _blocks(source, tolerated):
+        counter.append(len(block.keys))
+        yield dict(block.columns)
+
+
+def _write_cbf(path: str, source: SequenceSource, tolerated: _Tolerated) -> int:
+    counter: list[int] = []
+    hr.write_cbf(path, _columns(source, tolerated, counter))
+    return sum(counter)
+
+
+class _NeedsIds(Exception):
+    """A sequence has another number of samples than one."""
+
+
+def _write_ctf(path: str, source: SequenceSource, tolerated: _Tolerated) -> int:
+    """Lines without ids where each sequence has one sample of each stream and the keys say no more than the order."""
+    keys = source.keys()
+    if source.sizes is None and (len(keys) < 2 or bool((np.diff(keys) == 1).all())):
+        try:
+            return _write_lines(path, source, tolerated, ids=False)
+        except _NeedsIds:
+            tolerated.problems = 0
+    return _write_lines(path, source, tolerated, ids=True)
+
+
+def _write_lines(path: str, source: SequenceSource, tolerated: _Tolerated, *, ids: bool) -> int:
+    names = source.column_names() or []
+    key = next(name for name in map("key{}".format, range(len(names) + 1)) if name not in names)
+    counter: list[int] = []
+
+    def columns() -> Iterator[dict[str, Any]]:
+        for block in _blocks(source, tolerated):
+            if not ids and any(bool((column.lengths != 1).any()) for column in block.columns.values()):
+                raise _NeedsIds
+            counter.append(len(block.keys))
+            yield {key: block.keys, **block.columns}
+
+    hr.write_ctf(path, columns(), streams=names, ids=key if ids else False)
+    return sum(counter)
+
+
+Writer: TypeAlias = Callable[[str, SequenceSource, _Tolerated], int]
+
+
+def _by_blocks(write: Callable[..., int]) -> Writer:
+    return lambda path, source, tolerated: write(path, source.streams, _blocks(source, tolerated))
+
+
+WRITERS: dict[str, Writer] = {
+    "ctf": _write_ctf,
+    "cbf": _write_cbf,
+    "npz": _by_blocks(write_npz),
+    "arrow": _by_blocks(write_arrow),
+    "jsonl": _by_blocks(write_jsonl),
+}
 """What writes each format."""

@@ -14,6 +14,7 @@ from headrace.cli.streams import format_streams, parse_streams
 from headrace.cntk import DeserializerConfig, read_config
 from headrace.errors import DataError, PlanError
 from headrace.formats.arrow import open_arrow
+from headrace.formats.cbf import CbfSource
 from headrace.formats.ctf_schema import CtfStream
 from headrace.formats.jsonl import JsonLinesSource, infer_jsonl
 from headrace.formats.npz import open_npz
@@ -187,6 +188,11 @@ def _open_jsonl(one: Input) -> SequenceSource:
     return JsonLinesSource(one.paths, declared, index="memory")
 
 
+def _open_cbf(one: Input) -> SequenceSource:
+    rename = {alias: name for alias, name in one.rename.items() if alias != name}
+    return _as_declared(CbfSource(one.paths[0], rename=rename), one)
+
+
 def _as_declared(source: SequenceSource, one: Input) -> SequenceSource:
     """Files that say themselves what their streams are must say the same as the command line."""
     if one.streams is not None:
@@ -201,6 +207,7 @@ def _as_declared(source: SequenceSource, one: Input) -> SequenceSource:
 
 
 _OPENERS: dict[str, Callable[[Input], SequenceSource]] = {
+    "cbf": _open_cbf,
     "jsonl": _open_jsonl,
     "npz": lambda one: _as_declared(open_npz(one.paths[0]), one),
     "arrow": lambda one: _as_declared(open_arrow(one.paths[0]), one),

@@ -146,7 +146,8 @@ class StreamSummary:
             return
         each = self.samples / self.sequences
         line(f"  samples a sequence: {self.shortest:,} to {self.longest:,}, {each:.3g} on average")
-        histogram([(f"{a:,}" if a == b else f"{a:,}–{b:,}", n) for a, b, n in self.lengths], "    ")
+        bins = [(a, min(b, self.longest), n) for a, b, n in self.lengths if b >= self.shortest]
+        histogram([(f"{a:,}" if a == b else f"{a:,}–{b:,}", n) for a, b, n in bins], "    ")
 
     def _show_entries(self) -> None:
         if self.one_hot:
