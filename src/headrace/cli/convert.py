@@ -43,8 +43,8 @@ def convert(
     """Write sequences in another format.
 
     Formats go by the endings: .ctf and .txt (CNTK's text), .cbf and .bin (CNTK's binary), .npz, .arrow and .feather,
-    .jsonl. The binary format has no ids: its sequences count from 0. Memory is bounded whatever the size, and the output
-    appears only when it is complete.
+    .jsonl. The binary format has no ids: its sequences count from 0. Memory is bounded whatever the size, and the
+    output appears only when it is complete.
 
     \b
     Examples:
