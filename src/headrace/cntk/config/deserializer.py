@@ -15,8 +15,9 @@ from headrace.formats.ctf_schema import check_alias
 from headrace.plan.cntk_order import MAX_SEED
 
 MAX_INT = (1 << 31) - 1
+MAX_COUNT = (1 << 32) - 1
 UNLIMITED = (1 << 63) - 1
-"""What -1 comes to, which CNTK counts back from 2^64."""
+"""What -1 comes to, which CNTK counts back from 2^64: no limit; of mistakes `MAX_COUNT`."""
 
 _CHUNK = 1 << 25
 _UNSUPPORTED = ("image", "htk", "lattice", "kaldi", "base64", "mlf", "ucifast", "lmsequence", "lusequence", "sparsepc")
@@ -121,7 +122,7 @@ def read_deserializer(
         file=files.find(file),
         streams=_streams(section, kind, notes, own),
         skip_sequence_ids=section.boolean("skipSequenceIds", False, own=own),
-        max_errors=min(section.integer("maxErrors", 0, 0, MAX_SEED, own=own), UNLIMITED),
+        max_errors=min(section.integer("maxErrors", 0, 0, MAX_SEED, own=own), MAX_COUNT),
         trace_level=levels.integer("traceLevel", 1, 0, MAX_INT, own=own and levels is section),
         chunk_size=chunk_size(section, own=own),
         cache_index=section.boolean("cacheIndex", False, own=own),

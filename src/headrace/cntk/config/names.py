@@ -84,7 +84,8 @@ class Notes:
             if entry.replaced and entry.place.line:  # an argument is there to replace
                 self.add(entry.place, f"{entry.name[:60]} replaces the value given at {entry.replaced[-1]}")
             if kind != "input" and key not in known:
-                self.add(entry.place, f"unknown entry {entry.name[:60]!r} is passed over{_advice(key, kind)}")
+                advice = _advice(key, kind) if len(self._found) < MAX_WARNINGS else ""
+                self.add(entry.place, f"unknown entry {entry.name[:60]!r} is passed over{advice}")
 
 
 def _advice(key: str, kind: Kind) -> str:

@@ -20,7 +20,7 @@ from headrace.cntk.config.text import Line, Place, Span, Text, strip_comment
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 Override: TypeAlias = "str | bool | int | float | os.PathLike[str] | Mapping[str, Override]"
 
-MAX_BYTES = 1 << 22
+MAX_BYTES = 1 << 20
 """Of a configuration, at most: anything larger is a file of data."""
 
 _log = logging.getLogger("headrace")

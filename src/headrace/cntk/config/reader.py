@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headrace.cntk.config.deserializer import (
+    MAX_COUNT,
     MAX_INT,
     UNLIMITED,
     Files,
@@ -190,7 +191,7 @@ def _composite(section: Section, listed: Named, notes: Notes, files: Files) -> R
     if not found:
         raise ConfigError(f"{listed.place}: expected at least one deserializer, found none")
     _warn_of_composite(section, notes)
-    max_errors = min(section.integer("maxErrors", 0, 0, MAX_SEED), UNLIMITED)
+    max_errors = min(section.integer("maxErrors", 0, 0, MAX_SEED), MAX_COUNT)
     if section.own("maxErrors") and any(one.kind == "ctf" for one in found):
         text = "maxErrors is without effect on text files here: write it in the deserializer's section"
         notes.add(_entry(section, "maxErrors").place, text)
