@@ -364,6 +364,10 @@ def test_what_is_refused(read: Read, text: str, message: str) -> None:
         (composite(inner="frameMode = true"), "frameMode is without effect here"),
         (composite("traceLevel = 1", "traceLevel = 2"), "traceLevel is without effect here"),
         (
+            old("maxErrors = 5").replace("CNTKTextFormatReader", "CNTKBinaryReader"),
+            "line 5, column 1: maxErrors is without effect on binary files",
+        ),
+        (
             old("maxErrors = 5; maxErrors = 6"),
             "line 5, column 16: maxErrors replaces the value given at r.cntk, line 5",
         ),

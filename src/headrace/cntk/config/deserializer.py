@@ -116,6 +116,10 @@ def read_deserializer(
     if file is None or not section.text("file", own=own):
         place = section.place if file is None else file.place
         raise ConfigError(f'{place}: expected file = "…", the path of the data, found none')
+    if kind == "cbf":
+        for name in ("skipSequenceIds", "maxErrors", "cacheIndex"):
+            if entry := section.own(name):
+                notes.add(entry.place, f"{name} is without effect on binary files")
     levels = within if within is not None and within.find("traceLevel") else section
     return DeserializerConfig(
         kind=kind,

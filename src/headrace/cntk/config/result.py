@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from headrace.plan.cntk_order import CntkWindow
+
+if TYPE_CHECKING:
+    from headrace.cntk.deserializers import Deserializer
+    from headrace.cntk.minibatch import MinibatchSource
 
 _DEFAULT_WINDOW = CntkWindow(128)
 
@@ -67,6 +71,43 @@ class DeserializerConfig:
     keep_data_in_memory: bool = False
     precision: Literal["float", "double"] = "float"
 
+    def deserializer(self) -> Deserializer:
+        """The same for a `MinibatchSource`; opens nothing.
+
+        Raises:
+            PlanError: If a text file has no streams.
+        """
+        from headrace.cntk.deserializers import CBFDeserializer, CTFDeserializer, StreamDef
+
+        streams = {
+            stream.name: StreamDef(
+                field=stream.alias,
+                shape=stream.dim,
+                is_sparse=stream.format == "sparse",
+                defines_mb_size=stream.defines_mb_size,
+            )
+            for stream in self.streams.values()
+        }
+        if self.kind == "cbf":
+            return CBFDeserializer(
+                self.file,
+                streams,
+                chunk_size=self.chunk_size,
+                trace_level=self.trace_level,
+                keep_data_in_memory=self.keep_data_in_memory,
+            )
+        return CTFDeserializer(
+            self.file,
+            streams,
+            skip_sequence_ids=self.skip_sequence_ids,
+            max_errors=self.max_errors,
+            chunk_size=self.chunk_size,
+            cache_index=self.cache_index,
+            trace_level=self.trace_level,
+            precision=self.precision,
+            keep_data_in_memory=self.keep_data_in_memory,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ReaderConfig:
@@ -112,5 +153,36 @@ class ReaderConfig:
 
     @property
     def streams(self) -> dict[str, StreamConfig]:
-        """The streams of all files by name."""
+        """The streams of all files by name; of a binary file those that are given another name."""
         return {name: stream for one in self.deserializers for name, stream in one.streams.items()}
+
+    def minibatch_source(self, *, max_samples: int | None = None, max_sweeps: int | None = None) -> MinibatchSource:
+        """Opens the files, and gives minibatches as CNTK would.
+
+        Args:
+            max_samples: Samples after which reading ends.
+            max_sweeps: Sweeps after which reading ends. By default there is no end.
+
+        Raises:
+            OSError: If a file can't be opened.
+            DataError: If a file isn't of its format, or not what the configuration says.
+            PlanError: If both limits are given.
+        """
+        from headrace.cntk.minibatch import INFINITELY_REPEAT, MinibatchSource
+
+        window = self.window or CntkWindow(0)
+        in_samples = window.unit == "samples"
+        return MinibatchSource(
+            [one.deserializer() for one in self.deserializers],
+            max_samples=INFINITELY_REPEAT if max_samples is None else max_samples,
+            max_sweeps=INFINITELY_REPEAT if max_sweeps is None else max_sweeps,
+            randomization_window_in_chunks=0 if in_samples else window.size,
+            randomization_window_in_samples=window.size if in_samples else 0,
+            randomization_seed=self.seed,
+            trace_level=self.trace_level,
+            multithreaded_deserializer=self.multithreaded,
+            frame_mode=self.frame_mode,
+            truncation_length=self.truncation_length,
+            randomize=self.randomize,
+            max_errors=self.max_errors,
+        )
