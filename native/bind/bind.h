@@ -8,6 +8,7 @@ void bind_cbf(nanobind::module_& m);
 void bind_cntk_order(nanobind::module_& m);
 void bind_ctf_index(nanobind::module_& m);
 void bind_ctf_writer(nanobind::module_& m);
+void bind_ctf_reader(nanobind::module_& m);
 void bind_errors(nanobind::module_& m);
 void bind_permutation(nanobind::module_& m);
 void bind_ragged(nanobind::module_& m);

@@ -11,6 +11,7 @@ NB_MODULE(_native, m) {
   bind_cbf(m);
   bind_cntk_order(m);
   bind_ctf_index(m);
+  bind_ctf_reader(m);
   bind_ctf_writer(m);
   bind_errors(m);
   bind_permutation(m);

@@ -70,6 +70,33 @@ def ctf_lines(columns: list[tuple[str, numpy.typing.NDArray[Any], int, numpy.typ
     Rows [begin, end) as lines of CNTK's text format, of columns (alias, values, dim, offsets, (indices, entries) of sparse ones); row 0 is called `first` in messages.
     """
 
+class CtfProblems:
+    """The mistakes that one call of CtfReader.parse found."""
+
+    def __len__(self) -> int: ...
+
+    def explain(self, i: int) -> str:
+        """What was expected, what came, where, and what to do."""
+
+    def place(self, i: int) -> tuple[int, int, int, int, int, str]:
+        """(row, number of the stream or -1, byte, line and column from 1, kind)."""
+
+class CtfReader:
+    """The sequences of an indexed file in CNTK's text format."""
+
+    def __init__(self, file: FileBytes, begins: numpy.typing.NDArray[numpy.uint64], ends: numpy.typing.NDArray[numpy.uint64], ids: bool, keys: numpy.typing.NDArray[numpy.uint64], first_line: int, streams: Sequence[tuple[str, bool, int]], main: int, double: bool, require_all: bool) -> None:
+        """
+        Streams are (name in the file, sparse, dim); `main` is the number of the one that defines sizes, or -1.
+        """
+
+    @property
+    def records(self) -> int: ...
+
+    def parse(self, records: numpy.typing.NDArray[numpy.int64]) -> tuple[list[tuple[numpy.typing.NDArray[Any], ...]], numpy.typing.NDArray[numpy.bool_], numpy.typing.NDArray[numpy.int64], CtfProblems, list[tuple[str, int, str]]]:
+        """
+        (columns, rows to leave out or none, the row of each problem, problems, (kind, count, message of the first) of warnings). A dense column is (values, offsets), a sparse one (values, indices, entry offsets, offsets).
+        """
+
 def absorb(hash: int, word: int) -> int:
     """
     Mixes a 64-bit word into a 64-bit hash: how keys of permutations are made.
