@@ -65,11 +65,6 @@ def index_ctf(file: FileBytes, skip_ids: bool = False, main: str = '', threads: 
 def count_line_feeds(file: FileBytes, begin: int, end: int) -> int:
     """Line feeds in the bytes [begin, end) of a file."""
 
-def ctf_lines(columns: list[tuple[str, numpy.typing.NDArray[Any], int, numpy.typing.NDArray[numpy.int64], tuple[numpy.typing.NDArray[numpy.int32], numpy.typing.NDArray[numpy.int64]] | None]], ids: numpy.typing.NDArray[numpy.uint64] | None, begin: int, end: int, first: int) -> numpy.typing.NDArray[numpy.uint8]:
-    """
-    Rows [begin, end) as lines of CNTK's text format, of columns (alias, values, dim, offsets, (indices, entries) of sparse ones); row 0 is called `first` in messages.
-    """
-
 class CtfProblems:
     """The mistakes that one call of CtfReader.parse found."""
 
@@ -96,6 +91,11 @@ class CtfReader:
         """
         (columns, rows to leave out or none, the row of each problem, problems, (kind, count, message of the first) of warnings). A dense column is (values, offsets), a sparse one (values, indices, entry offsets, offsets).
         """
+
+def ctf_lines(columns: list[tuple[str, numpy.typing.NDArray[Any], int, numpy.typing.NDArray[numpy.int64], tuple[numpy.typing.NDArray[numpy.int32], numpy.typing.NDArray[numpy.int64]] | None]], ids: numpy.typing.NDArray[numpy.uint64] | None, begin: int, end: int, first: int) -> numpy.typing.NDArray[numpy.uint8]:
+    """
+    Rows [begin, end) as lines of CNTK's text format, of columns (alias, values, dim, offsets, (indices, entries) of sparse ones); row 0 is called `first` in messages.
+    """
 
 def absorb(hash: int, word: int) -> int:
     """

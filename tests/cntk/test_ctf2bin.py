@@ -112,7 +112,7 @@ def test_much_text_is_converted_in_blocks(folder: pathlib.Path, monkeypatch: pyt
         ("0 |b -1:1\n", r"line 1: stream 'B': expected index:value, found '-1:1'"),
         ("0 |b 1\n", r"line 1: stream 'B': expected index:value, found '1'"),
         ("0 |b 1:\n", r"line 1: stream 'B': expected a number, found ''"),
-        ("0 |a 1 2\n0 |c 1\n", r"line 2: expected the alias of a stream of the header \(a, b\) after \|, got 'c 1"),
+        ("0 |a 1 2\n0 |c 1\n", r"line 2: expected the alias of a stream of the header \(a, b\) after \|, found 'c 1"),
         ("0 | a 1 2\n", r"line 1: expected the alias of a stream"),
         ("0 ||a 1 2\n", r"line 1: expected the alias of a stream"),
         ("", r"text: expected lines of samples, found none"),
