@@ -21,6 +21,7 @@ from headrace.dataset import (
     from_iterable,
     mix,
     read_cbf,
+    read_ctf,
     read_text,
 )
 from headrace.dataset import zip_ as zip
@@ -81,6 +82,7 @@ __all__ = [
     "mix",
     "pad",
     "read_cbf",
+    "read_ctf",
     "read_text",
     "record_rng",
     "sparse",

@@ -6,6 +6,7 @@ loader the second.
 """
 
 from headrace.dataset.cbf import read_cbf
+from headrace.dataset.ctf import read_ctf
 from headrace.dataset.dataset import Batches, Dataset
 from headrace.dataset.program import Program, compile_program
 from headrace.dataset.sources import concat, from_arrays, from_dataset, from_iterable, mix, read_text, zip_
@@ -21,6 +22,7 @@ __all__ = [
     "from_iterable",
     "mix",
     "read_cbf",
+    "read_ctf",
     "read_text",
     "zip_",
 ]

@@ -80,7 +80,7 @@ class _Seen:
             self.dense += 1
 
 
-def infer_ctf(file: AnyPath, *, max_bytes: int = 4 << 20, skip_ids: bool = False) -> InferredCtf:
+def infer_ctf(file: AnyPath, *, max_bytes: int = 1 << 20, skip_ids: bool = False) -> InferredCtf:
     r"""Looks at the beginning of a file in CNTK's text format and tells which streams it holds.
 
     A stream is sparse where its values are pairs `index:value`; its `dim` is then one more than the largest index seen,
