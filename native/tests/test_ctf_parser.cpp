@@ -1,12 +1,11 @@
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "../ctf_index.h"
-#include "../ctf_reader.h"
 #include "../errors.h"
 #include "check.h"
-#include "text_model.h"
+#include "ctf_opened.h"
 
 using namespace headrace;
 using namespace headrace::test;
@@ -17,33 +16,6 @@ namespace {
 CtfSchema usual(int main = -1, bool require_all = false) {
   return {{{"a", false, 3}, {"x", true, 10}}, main, require_all};
 }
-
-struct Opened {
-  Opened(const std::string& text, CtfSchema schema, bool skip_ids = false)
-      : file(in_memory(text, "t.ctf")),
-        index(build_ctf_index(
-            *file, {skip_ids, schema.main < 0 ? "" : schema.streams[static_cast<std::size_t>(schema.main)].alias}, 1)),
-        reader(file,
-               {{index.begins.data(), index.begins.size()},
-                {index.ends.data(), index.ends.size()},
-                {index.keys.data(), index.keys.size()},
-                index.first_line,
-                index.ids},
-               std::move(schema)) {}
-
-  template <class T = float>
-  CtfBatch<T> all() const {
-    std::vector<std::int64_t> records;
-    for (std::int64_t i = 0; i < reader.records(); ++i) records.push_back(i);
-    CtfBatch<T> batch;
-    reader.parse(std::span<const std::int64_t>(records), batch);
-    return batch;
-  }
-
-  std::shared_ptr<FileBytes> file;
-  CtfIndex index;
-  CtfReader reader;
-};
 
 // One row of one stream, e.g. "[1 2 3][4 5 6]" or "[5:1 2:2][]".
 template <class T>
@@ -346,6 +318,95 @@ TEST(schemas_are_checked) {
   CHECK_THROWS(check_schema({{{"a", false, 0}}, -1, false}), std::invalid_argument, "got 0");
   CHECK_THROWS(check_schema({{{"a", false, 1}, {"a", true, 1}}, -1, false}), std::invalid_argument, "two streams");
   CHECK_THROWS(check_schema({{{"a", false, 1}}, 1, false}), std::invalid_argument, "no stream number 1");
+}
+
+namespace {
+
+const char* const kPieces[] = {"\n",
+                               "\n",
+                               "\r\n",
+                               "1 ",
+                               "2 ",
+                               " ",
+                               "  ",
+                               "\t",
+                               "|a ",
+                               "|a 1 2 3",
+                               "|a",
+                               "|x ",
+                               "|x",
+                               "|bc ",
+                               "|zz ",
+                               "|# ",
+                               "|",
+                               "1",
+                               "12",
+                               "0.5",
+                               "1:1 ",
+                               "99:2 ",
+                               "100:1",
+                               "7:-.5 ",
+                               "-3 ",
+                               "+4e2 ",
+                               "1e ",
+                               "2.e1 ",
+                               "5:",
+                               "3:0.25 ",
+                               "\x01",
+                               "\x7f",
+                               "\xc3\xa4",
+                               ",",
+                               "e",
+                               "1234567.8901 ",
+                               "123456789 ",
+                               "00000000000012 ",
+                               "|x 10:1 20:2 30:3 40:4 50:5 ",
+                               "|bc 0.1234 0.5678 0.9876 "};
+
+std::string random_text(std::mt19937& random) {
+  std::string text = random() % 2 == 0 ? "1 " : "|a 1 2 3 ";
+  for (std::size_t left = random() % 40; left > 0; --left) text += kPieces[random() % std::size(kPieces)];
+  return text;
+}
+
+}  // namespace
+
+TEST(random_texts_read_as_the_model_says) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20000; ++round) {
+    const std::string text = random_text(random);
+    const int main = random() % 4 == 0 ? 1 : -1;
+    const CtfSchema schema{
+        {{"a", false, 3}, {"x", true, 100}, {"bc", false, 1 + random() % 8}}, main, random() % 4 == 0};
+    const Opened opened(text, schema, random() % 4 == 0);
+    if (!opened.as_model<float>() || !opened.as_model<double>()) fail(__FILE__, __LINE__, "differs: " + text);
+  }
+}
+
+// Long and regular texts, which take other ways through the parser than short ones.
+TEST(regular_texts_read_as_the_model_says) {
+  std::mt19937 random(8);
+  for (int round = 0; round < 300; ++round) {
+    std::ostringstream text;
+    const int digits = static_cast<int>(random() % 10), dim = 1 + static_cast<int>(random() % 90);
+    for (int line = 0; line < 5; ++line) {
+      text << "|a";
+      text.precision(digits);
+      text << std::fixed;
+      for (int i = 0; i < dim; ++i) {
+        const double value = static_cast<double>(random()) / static_cast<double>(1u << (random() % 32));
+        text << (random() % 50 == 0 ? "  " : " ") << (random() % 8 == 0 ? "-" : "");
+        round % 3 == 0 ? text << random() % 256 : text << value;
+      }
+      text << "\t|x";
+      for (int i = 0; i < dim; ++i)
+        text << ' ' << random() % 1000000 << ':' << random() % (round % 3 == 0 ? 10 : 100000);
+      text << (random() % 30 == 0 ? "?" : "") << "\n";
+    }
+    const CtfSchema schema{{{"a", false, 90}, {"x", true, 1000000}}, -1, false};
+    const Opened opened(text.str(), schema);
+    if (!opened.as_model<float>() || !opened.as_model<double>()) fail(__FILE__, __LINE__, "differs: " + text.str());
+  }
 }
 
 int main() { return run_all(); }
