@@ -74,6 +74,7 @@ def test_a_file_written_by_hand_is_read(path: pathlib.Path) -> None:
         ("x", (2,), False, np.dtype(np.float32)),
         ("w", (9,), True, np.dtype(np.float64)),
     ]
+    assert source.sizes is not None
     assert source.sizes.tolist() == [2, 1]
     assert source.keys().tolist() == [0, 1]
     assert source.chunks(1).tolist() == [0, 2]
@@ -123,6 +124,7 @@ def test_single_samples_make_plain_columns(path: pathlib.Path) -> None:
     batch = next(iter(hr.Loader(data.shuffle(seed=1).batch(3))))
     assert isinstance(batch["y"], hr.Sparse)
     assert sorted(batch["x"].tolist()) == x.tolist()
+    assert CbfSource(path, sequence=True).sizes is None
     ragged = CbfSource(path, sequence=True).read(np.array([1, 2]))
     assert [row.tolist() for row in ragged["x"]] == [[[2, 3]], [[4, 5]]]
     assert ragged["y"][1].tolist() == [([2, 4], [2, 1])]  # put in order

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.formats.ctf import CtfSource
+from headrace.verify import same
 from tests.formats.sequence_columns import columns, numbers, pieces
 
 
@@ -72,6 +75,35 @@ def test_every_number_comes_back_bit_for_bit(
     lines = written(path, iter(pieces(data, np.random.default_rng(seed))))
     assert bits(read_back(lines, data)) == bits(data)
     assert written(path, data) == lines
+
+
+@given(st.sampled_from([np.float32, np.float64]), st.data())
+def test_the_reader_of_the_format_gives_it_back(
+    tmp_path_factory: pytest.TempPathFactory, dtype: Any, data: st.DataObject
+) -> None:
+    found = data.draw(columns(dtype, least=1))
+    path = tmp_path_factory.mktemp("round") / "x"
+    hr.write_ctf(path, found)
+    source = CtfSource(path, {name: of(column) for name, column in found.items()}, dtype=np.dtype(dtype).name)
+    assert bits(source.read(np.arange(source.num_records))) == bits(found)
+    source.close()
+
+
+def of(column: hr.Ragged) -> hr.CtfStream:
+    values = column.values
+    return hr.sparse(values.width) if isinstance(values, hr.Sparse) else hr.dense(values.shape[1])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_single_samples_are_read_back_as_they_were(path: pathlib.Path, dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    x = numbers(rng, (500, 3), np.dtype(dtype).type)
+    y = hr.Sparse.from_rows([([n % 7, 9], [n, -0.5]) for n in range(500)], 10, dtype)
+    hr.write_ctf(path, {"x": x, "y": y}, streams={"x": "a", "y": "y"})
+    data = hr.read_ctf(path, {"x": hr.dense(3, alias="a"), "y": hr.sparse(10)}, dtype=dtype)
+    (batch,) = hr.Loader(data.batch(500))
+    assert batch["x"].tobytes() == x.tobytes()
+    assert same(batch["y"], y)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -158,6 +190,58 @@ def test_a_name_of_a_packer_is_packed(path: pathlib.Path, suffix: str) -> None:
     hr.write_ctf(packed, {"x": np.arange(100_000)})
     assert packed.stat().st_size < 500_000
     assert list(hr.read_text(packed)) == [f"|x {n}" for n in range(100_000)]
+
+
+@pytest.mark.parametrize("old", [None, "", "\ufeff \n\n"])
+def test_adding_to_no_lines_is_writing(path: pathlib.Path, old: str | None) -> None:
+    if old is not None:
+        path.write_text(old, encoding="utf-8")
+    assert written(path, {"x": np.arange(2)}, append=True) == ["|x 0", "|x 1"]
+    assert written(path, {"x": np.arange(1)}, append=True) == ["|x 0", "|x 1", "|x 0"]
+
+
+@pytest.mark.parametrize(
+    ("old", "first"),
+    [
+        ("7 |x 1\n", 8),
+        ("7 |x 1", 8),
+        ("\ufeff\n 7 |x 1\n", 8),
+        ("3 |x 1\n009|x 2\n |x 3\n 55 |x\n", 10),
+        ("6 |x 1\n" + "|x 2\n" * 30, 7),
+        ("1 |x 1\n4" + " |# " + "7" * 99 + "\n", 5),
+    ],
+)
+@pytest.mark.parametrize("piece", [1 << 20, 64, 3])
+def test_ids_go_on_where_the_file_ends(
+    path: pathlib.Path, old: str, first: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_text(old, encoding="utf-8")
+    if piece > 100 or not old.startswith("\ufeff"):
+        monkeypatch.setattr("headrace.formats.ctf_append._PIECE", piece)
+    hr.write_ctf(path, {"x": np.arange(2)}, append=True)
+    added = f"{first}\t|x 0\n{first + 1}\t|x 1\n"
+    assert path.read_text(encoding="utf-8") == old + ("" if old.endswith("\n") else "\n") + added
+
+
+@pytest.mark.parametrize(
+    ("old", "options", "message"),
+    [
+        ("|x 1\n", {"ids": True}, "lines of the file have no ids, and those to be added some; leave ids=… out"),
+        ("0 |x 1\n", {"ids": False}, "lines of the file have ids, and those to be added none"),
+        ("7 |x 1\n", {"ids": [7]}, "the id 7 comes twice"),
+        ("7 |x 1\n", {"first_id": 7}, "the id 7 is that of the file's last sequence"),
+        ("hello\n", {}, "expected lines that begin with an id or |, to add to, found b'h'"),
+    ],
+)
+def test_what_cannot_be_added_leaves_the_file(
+    path: pathlib.Path, old: str, options: dict[str, Any], message: str
+) -> None:
+    path.write_text(old)
+    with pytest.raises(hr.DataError, match=re.escape(message)):
+        hr.write_ctf(path, {"x": np.arange(1)}, append=True, **options)
+    assert path.read_text() == old
+    with pytest.raises(hr.DataError, match="can't be added to a packed file"):
+        hr.write_ctf(path.with_suffix(".gz"), {"x": np.arange(1)}, append=True)
 
 
 NAN, INF = float("nan"), float("inf")

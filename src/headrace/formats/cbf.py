@@ -100,7 +100,8 @@ class CbfSource(SequenceSource):
         self._first = np.zeros(len(header.begins) + 1, np.int64)  # the first record of each chunk
         np.cumsum(header.sequences, out=self._first[1:])
         self._streams = self._named()
-        self._plain = not sequence and bool((self._sizes == 1).all())
+        self._single = bool((self._sizes == 1).all())
+        self._plain = self._single and not sequence
         if sequence is False and not self._plain:
             record = int((self._sizes != 1).argmax())
             raise DataError(
@@ -156,9 +157,9 @@ class CbfSource(SequenceSource):
         return self._streams
 
     @property
-    def sizes(self) -> NDArray[np.uint32]:
-        """Samples of the longest stream of each sequence."""
-        return self._sizes
+    def sizes(self) -> NDArray[np.uint32] | None:
+        """Samples of the longest stream of each sequence; None if that is one in all of them."""
+        return None if self._single else self._sizes
 
     @property
     def num_bytes(self) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from headrace import _native
 from headrace.batch.sparse import Sparse
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
+from headrace.formats.ctf_append import Before, look_before, old_content
 from headrace.formats.samples import Columns, Samples, Streams, batches_of, contiguous, streams_of
 
 _BLOCK = 1 << 18
@@ -27,7 +29,8 @@ def write_ctf(
     *,
     streams: Streams = None,
     ids: bool | str | Any = None,
-    first_id: int = 0,
+    first_id: int | None = None,
+    append: bool = False,
 ) -> None:
     r"""Writes columns, or batches of columns, as lines of CNTK's text format.
 
@@ -43,7 +46,9 @@ def write_ctf(
         ids: Whether lines begin with the number of their sequence: True for running numbers, False for none, which
             takes rows of one sample alone, None for numbers where a column holds sequences. Or the numbers themselves:
             whole numbers, one a row, or the name of a column of the batches that holds them.
-        first_id: The first running number.
+        first_id: The first running number: by default 0, or what follows the last id of a file that is added to.
+        append: Keep the lines of a file that is there, and add to them. (The file is copied for it, so that it is whole
+            at every moment.) Lines with ids can't follow those without, nor the other way round.
 
     Raises:
         DataError: If a column can't be written, a number is infinite or NaN (the format has no way to write those), a
@@ -62,24 +67,33 @@ def write_ctf(
         ['0\t|w 3:1 |s 0.5', '0\t|w 0:1', '1\t|w 7:1 |s 2', '']
         >>> folder.cleanup()
     """
-    lines = _Writer(streams, ids, first_id).lines(data)
-    write_atomic(path, _packed(os.fspath(path), lines))
+    name = os.fspath(path)
+    before = look_before(name) if append else None
+    lines: Iterable[Any] = _Writer(streams, ids, first_id, before).lines(data)
+    if before is not None:
+        lines = itertools.chain(old_content(name, before), lines)
+    write_atomic(name, _packed(name, lines))
 
 
 class _Writer:
     """The lines of a file, block by block."""
 
-    def __init__(self, streams: Streams, ids: Any, first_id: int) -> None:
+    def __init__(self, streams: Streams, ids: Any, first_id: int | None, before: Before | None) -> None:
         self.streams = streams
         self.ids = ids
-        self.next_id = first_id
+        self.before = before
+        if before is not None and ids is None:
+            self.ids = before.last_id is not None
+        self.next_id = first_id if first_id is not None else 0
+        if before is not None and before.last_id is not None and first_id is None:
+            self.next_id = before.last_id + 1
         self.rows = 0
         self.kinds: dict[str, tuple[bool, int, bool]] = {}
-        self.last: int | None = None  # the id before
+        self.last = before.last_id if before is not None else None  # the id before
 
     def lines(self, data: Columns | Iterable[Columns]) -> Iterator[NDArray[np.uint8]]:
         """The text of the whole file, in pieces."""
-        whole = isinstance(data, dict)
+        whole = isinstance(data, Mapping)
         for batch in batches_of(data):
             yield from self._batch(batch, whole)
         if not self.kinds:
@@ -118,11 +132,16 @@ class _Writer:
         ids = self.ids
         if ids is None:
             ids = any(samples.sequences for samples in found.values())
+        if self.before is not None and (self.before.last_id is None) != (ids is False):
+            have, are = ("no ids", "some") if self.before.last_id is None else ("ids", "none")
+            raise DataError(f"the lines of the file have {have}, and those to be added {are}; leave ids=… out")
         if isinstance(ids, (bool, np.bool_)):
             if not ids:
                 return None
             if self.next_id < 0 or self.next_id + count > 1 << 64:
                 raise DataError(f"ids are numbers of 64 bits from 0 on, got first_id={self.next_id}")
+            if count and self.next_id == self.last:
+                raise DataError(f"the id {self.last} is that of the file's last sequence; leave first_id=… out")
             self.next_id += count
             return np.arange(self.next_id - count, self.next_id, dtype=np.uint64)
         if isinstance(ids, str):
