@@ -231,7 +231,7 @@ def test_a_configuration_makes_a_source(tmp_path: pathlib.Path) -> None:
         f'reader = [\n readerType = "CNTKTextFormatReader"\n file = "{tmp_path}/a.ctf"\n randomize = false\n'
         ' input = [\n  A = [ alias = "a" ; dim = 1 ; format = "dense" ]\n ]\n]\n'
     )
-    with MinibatchSource.from_config(cntk.read_config(config), max_sweeps=1) as source:
+    with cntk.read_config(config).minibatch_source(max_sweeps=1) as source:
         assert rest(source, 2) == [{"A": [[[1]], [[2]]], "end": False}, {"A": [[[3]]], "end": True}]
 
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from headrace.cntk.config.result import DeserializerConfig
 from headrace.cntk.streams import Record
 from headrace.errors import PlanError
 from headrace.formats.kept import KeptSequences
@@ -296,33 +295,6 @@ class CBFDeserializer(Deserializer):
         rename = {str(stream.field): name for name, stream in self.streams.items()}
         source: SequenceSource = CbfSource(self.filename, rename=rename)
         return KeptSequences(source) if self.keep_data_in_memory else source
-
-
-def from_config(config: DeserializerConfig) -> Deserializer:
-    """What a section of a configuration file describes."""
-    if config.kind == "cbf":
-        return CBFDeserializer(
-            config.file,
-            {name: StreamDef(field=stream.alias) for name, stream in config.streams.items()},
-            chunk_size=config.chunk_size,
-            trace_level=config.trace_level,
-            keep_data_in_memory=config.keep_data_in_memory,
-        )
-    streams = {
-        name: StreamDef(stream.alias, stream.dim, stream.format == "sparse", defines_mb_size=stream.defines_mb_size)
-        for name, stream in config.streams.items()
-    }
-    return CTFDeserializer(
-        config.file,
-        streams,
-        skip_sequence_ids=config.skip_sequence_ids,
-        max_errors=config.max_errors,
-        chunk_size=config.chunk_size,
-        cache_index=config.cache_index,
-        trace_level=config.trace_level,
-        precision=config.precision,
-        keep_data_in_memory=config.keep_data_in_memory,
-    )
 
 
 _FOREIGN = {field.name for field in fields(StreamDef)} & {"transforms", "context", "scp", "mlf", "broadcast"}

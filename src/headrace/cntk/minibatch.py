@@ -14,8 +14,7 @@ from headrace.batch.columns import Ragged
 from headrace.cntk.account import Account
 from headrace.cntk.ahead import Ahead
 from headrace.cntk.checkpoint import POSITION, Checkpoints
-from headrace.cntk.config.result import ReaderConfig
-from headrace.cntk.deserializers import Deserializer, from_config
+from headrace.cntk.deserializers import Deserializer
 from headrace.cntk.join import Join, Part
 from headrace.cntk.minibatch_data import MinibatchData, SequencePiece
 from headrace.cntk.streams import Record, StreamInformation
@@ -122,34 +121,6 @@ class MinibatchSource:
         self._lock = threading.Lock()
         if self._trace_level >= 2:
             _log.info("%d sequences with %d samples, %d chunks", timeline.length, timeline.samples, order.num_chunks)
-
-    @classmethod
-    def from_config(cls, config: ReaderConfig, **changes: Any) -> MinibatchSource:
-        """Makes what the reader's section of a configuration file describes.
-
-        Args:
-            config: As `read_config` gives it.
-            changes: Arguments of the constructor in the place of the file's; a file says nothing about `max_samples`
-                and `max_sweeps`.
-
-        Raises:
-            OSError: If a file can't be opened.
-            DataError: If the data has no sequence, or has longer ones in frame mode.
-            PlanError: If arguments contradict each other.
-        """
-        window = config.window if config.randomize else None
-        arguments: dict[str, Any] = {
-            "randomization_window_in_chunks": window.size if window and window.unit == "chunks" else 0,
-            "randomization_window_in_samples": window.size if window and window.unit == "samples" else 0,
-            "randomization_seed": config.seed,
-            "trace_level": config.trace_level,
-            "multithreaded_deserializer": config.multithreaded or None,
-            "frame_mode": config.frame_mode,
-            "truncation_length": config.truncation_length if config.truncated else 0,
-            "randomize": config.randomize,
-            "max_errors": config.max_errors,
-        }
-        return cls([from_config(one) for one in config.deserializers], **{**arguments, **changes})
 
     # Streams ---------------------------------------------------------------------------------------------------------
 
