@@ -201,7 +201,6 @@ def test_sequences_that_are_lost_are_left_out() -> None:
 
 
 def test_text_is_read_through_its_deserializer(tmp_path: pathlib.Path) -> None:
-    pytest.importorskip("headrace.formats.ctf")
     path = tmp_path / "a.ctf"
     path.write_text("1 |a 1 2 |w 3:1\n1 |a 3 4\n2 |a 5 |w 0:2 1:1\n3 |a x |w 1:1\n")
     streams = cntk.StreamDefs(
@@ -224,7 +223,6 @@ def test_text_is_read_through_its_deserializer(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_configuration_makes_a_source(tmp_path: pathlib.Path) -> None:
-    pytest.importorskip("headrace.formats.ctf")
     (tmp_path / "a.ctf").write_text("|a 1\n|a 2\n|a 3\n")
     config = tmp_path / "reader.cntk"
     config.write_text(

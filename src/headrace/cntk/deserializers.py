@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -13,6 +12,9 @@ import numpy as np
 
 from headrace.cntk.streams import Record
 from headrace.errors import PlanError
+from headrace.formats.cbf import CbfSource
+from headrace.formats.ctf import CtfSource
+from headrace.formats.ctf_schema import dense, sparse
 from headrace.formats.kept import KeptSequences
 from headrace.formats.sequences import SequenceSource
 
@@ -223,13 +225,9 @@ class CTFDeserializer(Deserializer):
 
     def open(self) -> SequenceSource:
         """Indexes the file."""
-        import headrace as hr
-
-        CtfSource = importlib.import_module("headrace.formats.ctf").CtfSource
-
         streams = {}
         for name, stream in self.streams.items():
-            make = hr.sparse if stream.is_sparse else hr.dense
+            make = sparse if stream.is_sparse else dense
             alias = stream.field or name
             streams[name] = make(_dim(name, stream), alias=alias, defines_size=stream.defines_mb_size)
         source: SequenceSource = CtfSource(
@@ -290,8 +288,6 @@ class CBFDeserializer(Deserializer):
 
     def open(self) -> SequenceSource:
         """Reads the file's header."""
-        from headrace.formats.cbf import CbfSource
-
         rename = {str(stream.field): name for name, stream in self.streams.items()}
         source: SequenceSource = CbfSource(self.filename, rename=rename)
         return KeptSequences(source) if self.keep_data_in_memory else source

@@ -37,7 +37,7 @@ _log = logging.getLogger("headrace")
 
 
 class MinibatchSource:
-    """Reads sequences of one file or several in CNTK's order, minibatch by minibatch.
+    r"""Reads sequences of one file or several in CNTK's order, minibatch by minibatch.
 
     Several deserializers are joined by the keys of their sequences: the first gives the order, and a sequence that
     another one lacks is left out, with a warning. Reading may stop anywhere and go on exactly there, here or in another
@@ -62,6 +62,22 @@ class MinibatchSource:
         OSError: If a file can't be opened.
         DataError: If the data has no sequence, or has longer ones in frame mode.
         PlanError: If arguments contradict each other.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from headrace.cntk import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "train.ctf")
+        >>> _ = path.write_text("|x 1 2 |y 0:1\n|x 3 4 |y 2:1\n|x 5 6 |y 1:1\n")
+        >>> x, y = StreamDef(field="x", shape=2), StreamDef(field="y", shape=3, is_sparse=True)
+        >>> source = MinibatchSource(CTFDeserializer(path, StreamDefs(x=x, y=y)), randomize=False, max_sweeps=1)
+        >>> minibatch = source.next_minibatch(2)
+        >>> minibatch[source["x"]].asarray().tolist()
+        [[[1.0, 2.0]], [[3.0, 4.0]]]
+        >>> source.get_checkpoint_state()["minibatchSourcePosition"]
+        2
+        >>> source.close()
+        >>> folder.cleanup()
     """
 
     def __init__(
