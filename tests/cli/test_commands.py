@@ -128,7 +128,7 @@ def test_check_reports_problems(tmp_path: pathlib.Path, capsys: Captured) -> Non
     assert (found["good"], found["dropped"]) == (False, 2)
     assert found["problems"]["kinds"] == {"malformed line": 2}
     problem = found["problems"]["listed"][1]
-    assert (problem["line"], problem["column"], problem["stream"], problem["sequence"]) == (7, 1, "x", 0)
+    assert (problem["line"], problem["column"], problem["stream"], problem["sequence"]) == (7, 1, "x", 1)
 
 
 def test_problems_are_tolerated_up_to_a_number(tmp_path: pathlib.Path, capsys: Captured) -> None:
@@ -182,7 +182,7 @@ def test_problems_have_their_place_and_sequence() -> None:
     source = Given(streams_of(), block, bad=[3, 8])
     report = examine(source, limit=1)
     assert (report.problems, report.dropped, len(report.listed)) == (2, 2, 1)
-    place = {"kind": "bad", "line": 4, "column": 3, "byte": 100, "stream": "x"}
+    place = {"file": "given", "kind": "bad", "line": 4, "column": 3, "byte": 100, "stream": "x"}
     message = "given, line 4, column 3: expected good, got bad; mend it"
     assert report.listed[0] == {**place, "message": message, "sequence": int(block.keys[3])}
 

@@ -174,7 +174,10 @@ def _add_problems(report: Report, source: SequenceSource, first: int, parsed: Pa
             continue
         if keys is None:
             keys = source.keys()
+        file = source.where(first + row).rpartition(", line ")[0]
         problem: dict[str, Any] = {"kind": place.kind if place else "malformed", "message": parsed.explain(i)}
+        if file:
+            problem["file"] = file
         if place:
             problem |= {"line": place.line, "column": place.column, "byte": place.byte, "stream": place.stream}
         report.listed.append({**problem, "sequence": int(keys[first + row])})
@@ -190,6 +193,11 @@ def _add_warnings(report: Report, warnings: Iterable[ParseWarning]) -> None:
 
 def _add_repeated(report: Report, source: SequenceSource, usable: NDArray[np.int64], limit: int | None) -> None:
     """Ids that come again after others: what a join by key can't tell apart."""
+    ids = getattr(source, "ids", None)
+    if ids is False:  # keys are numbers of lines, which begin anew in each file
+        return
+    if ids:  # the index knows them, also of sequences that can't be used
+        usable = np.arange(source.num_records)
     keys = source.keys()[usable]
     pairs = repeated(keys)
     if pairs:

@@ -15,7 +15,10 @@ from headrace.cntk import DeserializerConfig, read_config
 from headrace.errors import DataError, PlanError
 from headrace.formats.arrow import open_arrow
 from headrace.formats.cbf import CbfSource
+from headrace.formats.ctf import CtfSource
 from headrace.formats.ctf_schema import CtfStream
+from headrace.formats.files import find_files
+from headrace.formats.infer import infer_ctf
 from headrace.formats.jsonl import JsonLinesSource, infer_jsonl
 from headrace.formats.npz import open_npz
 from headrace.formats.sequences import SequenceSource, SequenceStream
@@ -188,6 +191,15 @@ def _open_jsonl(one: Input) -> SequenceSource:
     return JsonLinesSource(one.paths, declared, index="memory")
 
 
+def _open_ctf(one: Input) -> SequenceSource:
+    streams = one.streams
+    if streams is None:
+        (first, *_) = find_files(one.paths)
+        streams = infer_ctf(first, skip_ids=one.skip_ids).streams
+        remark(f'streams inferred from the beginning of {first}: --streams "{format_streams(streams)}"')
+    return CtfSource(one.paths, streams, skip_ids=one.skip_ids, dtype=one.dtype)
+
+
 def _open_cbf(one: Input) -> SequenceSource:
     rename = {alias: name for alias, name in one.rename.items() if alias != name}
     return _as_declared(CbfSource(one.paths[0], rename=rename), one)
@@ -207,6 +219,7 @@ def _as_declared(source: SequenceSource, one: Input) -> SequenceSource:
 
 
 _OPENERS: dict[str, Callable[[Input], SequenceSource]] = {
+    "ctf": _open_ctf,
     "cbf": _open_cbf,
     "jsonl": _open_jsonl,
     "npz": lambda one: _as_declared(open_npz(one.paths[0]), one),

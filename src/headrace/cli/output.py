@@ -72,7 +72,7 @@ def histogram(bins: Sequence[tuple[str, int]], indent: str = "  ") -> None:
 
 def _can_print(text: str) -> bool:
     try:
-        text.encode(sys.stdout.encoding or "ascii")
+        text.encode(sys.stdout.encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):
         return False
     return True

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace import _native
 from headrace.batch.column import offsets_of
 from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
@@ -32,6 +34,7 @@ from headrace.formats.text import IndexMode, TextSource
 
 _SCAN_BYTES = 8 << 20
 _INFER_LINES = 1000
+_KEY = re.compile(rb'\s*\{\s*"key"\s*:\s*(0|[1-9][0-9]{0,19})\s*[,}]')
 
 
 def write_jsonl(path: str | os.PathLike[str], streams: Sequence[SequenceStream], blocks: Iterable[Block]) -> int:
@@ -85,17 +88,28 @@ def _samples(column: Ragged) -> list[list[str]]:
 
 def _numbers(values: NDArray[Any]) -> list[str]:
     """Numbers as text that reads back as the same: the shortest one."""
-    flat = values.ravel()
-    texts = [text[:-2] if text.endswith(".0") and text != "-0.0" else text for text in map(str, flat)]
-    for i in np.flatnonzero(~np.isfinite(flat)).tolist():
-        texts[i] = "null" if np.isnan(flat[i]) else "1e999" if flat[i] > 0 else "-1e999"
+    flat = np.ascontiguousarray(values).ravel()
+    if not len(flat):
+        return []
+    if flat.dtype not in (np.float32, np.float64):
+        flat = flat.astype(np.float64 if flat.dtype.kind == "f" else np.int64)
+    odd = np.flatnonzero(~np.isfinite(flat) | ((flat == 0) & np.signbit(flat)))
+    plain = flat
+    if len(odd):
+        plain = flat.copy()
+        plain[odd] = 0
+    # CNTK's text format writes numbers as JSON does, but for those.
+    lines = _native.ctf_lines([("x", plain, 1, np.arange(len(plain) + 1), None)], None, 0, len(plain), 0)
+    texts = lines[3:-1].tobytes().decode().split("\n|x ")
+    for i in odd.tolist():
+        texts[i] = "null" if np.isnan(flat[i]) else "-0.0" if flat[i] == 0 else "1e999" if flat[i] > 0 else "-1e999"
     return texts
 
 
 class JsonLinesSource(SequenceSource):
     """Sequences of JSON lines, read in any order. Blank lines are mistakes.
 
-    Keys and sizes are found by reading the file once, when they are first asked for.
+    Keys and sizes are found by going through the file once, when they are first asked for.
 
     Args:
         files: A path, a glob pattern, or a list of those; gzip is unpacked.
@@ -113,7 +127,8 @@ class JsonLinesSource(SequenceSource):
         self._text = TextSource(files, index=index)
         self._streams = tuple(streams)
         self._lock = threading.Lock()
-        self._scanned: tuple[NDArray[np.uint64], NDArray[np.uint32] | None] | None = None
+        self._keys: NDArray[np.uint64] | None = None
+        self._sizes: tuple[NDArray[np.uint32] | None] | None = None
 
     @property
     def num_records(self) -> int:
@@ -133,24 +148,32 @@ class JsonLinesSource(SequenceSource):
     @property
     def sizes(self) -> NDArray[np.uint32] | None:
         """The samples of each sequence's longest stream."""
-        return self._scan()[1]
+        with self._lock:
+            if self._sizes is None:
+                parts = [self.parse(records).columns for records in self._pieces()]
+                names = self.column_names()
+                lengths = {
+                    name: np.concatenate([np.empty(0, np.int64), *(p[name].lengths for p in parts)]) for name in names
+                }
+                self._sizes = (size_of_rows(self._streams, lengths),)
+            return self._sizes[0]
 
     def keys(self) -> NDArray[np.uint64]:
-        """As the lines have them; 0 for lines that are malformed."""
-        return self._scan()[0]
-
-    def _scan(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32] | None]:
+        """As the lines have them; 0 for lines that have none."""
         with self._lock:
-            if self._scanned is None:
-                keys, lengths = [np.empty(0, np.uint64)], [{s.name: np.empty(0, np.int64) for s in self._streams}]
-                step = records_a_block(self, _SCAN_BYTES)
-                for start in range(0, self.num_records, step):
-                    found, parsed = self._parse(np.arange(start, min(start + step, self.num_records)))
-                    keys.append(found)
-                    lengths.append({name: column.lengths for name, column in parsed.columns.items()})
-                joined = {s.name: np.concatenate([part[s.name] for part in lengths]) for s in self._streams}
-                self._scanned = np.concatenate(keys), size_of_rows(self._streams, joined)
-            return self._scanned
+            if self._keys is None:
+                found = [np.empty(0, np.uint64)]
+                for records in self._pieces():
+                    lines = self._text.read(records)
+                    found.append(np.array([_key(lines.bytes_at(row)) for row in range(len(records))], np.uint64))
+                self._keys = np.concatenate(found)
+            return self._keys
+
+    def _pieces(self) -> Iterator[NDArray[np.int64]]:
+        """All records, in pieces of bounded size."""
+        step = records_a_block(self, _SCAN_BYTES)
+        for start in range(0, self.num_records, step):
+            yield np.arange(start, min(start + step, self.num_records))
 
     def chunks(self, limit: int) -> NDArray[np.int64]:
         """Chunks of equally many lines."""
@@ -158,17 +181,14 @@ class JsonLinesSource(SequenceSource):
 
     def parse(self, records: NDArray[np.int64]) -> Parsed:
         """Reads lines; a malformed one is dropped, with its first mistake reported."""
-        return self._parse(np.ascontiguousarray(records, np.int64))[1]
-
-    def _parse(self, records: NDArray[np.int64]) -> tuple[NDArray[np.uint64], Parsed]:
+        records = np.ascontiguousarray(records, np.int64)
         lines = self._text.read(records)
-        keys = np.zeros(len(records), np.uint64)
         rows: list[list[_Samples]] = []
         mistakes: list[tuple[int, _Mistake]] = []
         for row in range(len(records)):
             try:
-                key, samples = _sequence(lines.bytes_at(row), self._streams)
-                keys[row] = key
+                _, found = _object(lines.bytes_at(row))
+                samples = [_row(stream, found.get(stream.name, [])) for stream in self._streams]
             except _Mistake as mistake:
                 mistakes.append((row, mistake))
                 samples = [_nothing(stream) for stream in self._streams]
@@ -188,7 +208,7 @@ class JsonLinesSource(SequenceSource):
             line = int(self._text.where(int(records[row])).rpartition(" ")[2])
             return Place("malformed line", line, mistake.column, -1, mistake.stream)
 
-        return keys, Parsed(columns, dropped, np.array([row for row, _ in mistakes], np.int64), explain, (), place)
+        return Parsed(columns, dropped, np.array([row for row, _ in mistakes], np.int64), explain, (), place)
 
     def fingerprint(self) -> Fingerprint:
         """Of the text."""
@@ -230,9 +250,15 @@ def _join(stream: SequenceStream, rows: list[_Samples]) -> Ragged:
     return Ragged(Sparse(values, indices, entries, stream.shape[-1]), offsets_of([len(row[2]) for row in rows]))
 
 
-def _sequence(line: bytes, streams: Sequence[SequenceStream]) -> tuple[int, list[_Samples]]:
-    key, found = _object(line)
-    return key, [_row(stream, found.get(stream.name, [])) for stream in streams]
+def _key(line: bytes) -> int:
+    """The key of a line, without parsing all of it where it comes first; 0 if there is none."""
+    found = _KEY.match(line)
+    if found and int(found[1]) < 1 << 64:
+        return int(found[1])
+    try:
+        return _object(line)[0]
+    except _Mistake:
+        return 0
 
 
 def _object(line: bytes) -> tuple[int, dict[str, Any]]:
@@ -278,7 +304,7 @@ def _row(stream: SequenceStream, samples: Any) -> _Samples:
 
 
 def _floats(stream: SequenceStream, numbers: list[Any]) -> NDArray[Any]:
-    if not {type(number) for number in numbers} <= {int, float, type(None)}:
+    if not set(map(type, numbers)) <= {int, float, type(None)}:
         bad = next(number for number in numbers if type(number) not in (int, float, type(None)))
         raise _Mistake(f"expected numbers in stream {stream.name!r}, got {bad!r:.60}", 1, stream.name)
     try:
