@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from headrace import PlanError
 from headrace.plan.cntk_order import CntkWindow
 
 if TYPE_CHECKING:
+    from headrace import Dataset
     from headrace.cntk.deserializers import Deserializer
     from headrace.cntk.minibatch import MinibatchSource
 
@@ -155,6 +157,39 @@ class ReaderConfig:
     def streams(self) -> dict[str, StreamConfig]:
         """The streams of all files by name; of a binary file those that are given another name."""
         return {name: stream for one in self.deserializers for name, stream in one.streams.items()}
+
+    def read(self) -> Dataset:
+        """Describes the data, in its order, to be shuffled and batched as any other; for a reader of one file.
+
+        Raises:
+            OSError: If the file can't be opened.
+            DataError: If it isn't of its format, or not what the configuration says.
+            PlanError: If there are several files, which only `minibatch_source` joins.
+        """
+        import headrace as hr
+
+        if len(self.deserializers) != 1:
+            raise PlanError(
+                f"expected a configuration of one file, found {len(self.deserializers)}; minibatch_source() joins them"
+            )
+        one = self.deserializers[0]
+        if one.kind == "cbf":
+            return hr.read_cbf(one.file, rename={stream.alias: name for name, stream in one.streams.items()})
+        make = {"dense": hr.dense, "sparse": hr.sparse}
+        streams = {
+            name: make[stream.format](stream.dim, alias=stream.alias, defines_size=stream.defines_mb_size)
+            for name, stream in one.streams.items()
+            if stream.format is not None and stream.dim is not None
+        }
+        return hr.read_ctf(
+            one.file,
+            streams,
+            skip_ids=one.skip_sequence_ids,
+            max_errors=one.max_errors,
+            dtype="float64" if one.precision == "double" else "float32",
+            index="auto" if one.cache_index else "memory",
+            keep_in_memory=one.keep_data_in_memory,
+        )
 
     def minibatch_source(self, *, max_samples: int | None = None, max_sweeps: int | None = None) -> MinibatchSource:
         """Opens the files, and gives minibatches as CNTK would.
