@@ -241,3 +241,54 @@ def test_torch_gets_tensors() -> None:
     assert torch.equal(x, torch.tensor([[[0.0], [0.0]], [[10.0], [11.0]]]))
     assert s.offsets.tolist() == [0, 1, 3]
     assert s.values.to_dense()[:, 1].tolist() == [0, 1010, 1011]
+
+
+class Breaking(InMemory):
+    """Fails at sequence 9, as a file that vanishes would."""
+
+    def __init__(self, lengths: list[int]) -> None:
+        super().__init__(lengths)
+        parse = self.source.parse
+
+        def breaks(records: Any) -> Any:
+            if 9 in records:
+                raise OSError("gone")
+            return parse(records)
+
+        self.source.parse = breaks  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("threads", [None, False, True])
+def test_an_error_comes_in_its_turn_and_again(threads: bool | None) -> None:
+    source = MinibatchSource(Breaking([1] * 20), randomize=False, multithreaded_deserializer=threads)
+    assert [keys_of(source.next_minibatch(2)) for _ in range(4)] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    for _ in range(2):
+        with pytest.raises(OSError, match="gone"):
+            source.next_minibatch(2)
+        assert source.current_position == 8
+    source.current_position = 10
+    assert [keys_of(source.next_minibatch(2)) for _ in range(2)] == [[10, 11], [12, 13]]
+    source.close()
+
+
+def test_what_a_run_costs_is_told() -> None:
+    source = in_order(max_sweeps=1)
+    assert source.stats().batches == 0
+    found = rest(source, 5)
+    stats = source.stats()
+    assert stats.batches == len(found)
+    assert stats.bytes > 4 * sum(LENGTHS)
+    assert set(stats.stages) == {"plan", "read", "other"}
+    source.close()
+
+
+def test_a_forked_process_goes_on_by_itself() -> None:
+    source = in_order(max_sweeps=1)
+    first = [keys_of(source.next_minibatch(5)) for _ in range(3)]
+    expected = [keys_of(source.next_minibatch(5)) for _ in range(3)]
+    again = in_order(max_sweeps=1)
+    assert [keys_of(again.next_minibatch(5)) for _ in range(3)] == first
+    again._ahead._process = -1  # as if the threads had stayed in another process
+    assert [keys_of(again.next_minibatch(5)) for _ in range(3)] == expected
+    source.close()
+    again.close()

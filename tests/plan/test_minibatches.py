@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -139,7 +140,12 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read()
     monkeypatch.setattr(timeline_module, "BLOCK", 7)
     assert read() == whole
-    assert data.timeline().at(700) == Timeline(data.order(), np.array(data.sizes, np.uint32)).at(700)
+    for window in (CntkWindow(2), None):
+        data.window = window
+        bounds = np.concatenate([[0], np.cumsum([s for *_, s in itertools.islice(data.sequences(), 500)])])
+        for position in range(0, 900, 11):
+            number = int(np.searchsorted(bounds, position))
+            assert data.timeline().at(position) == Place(number, int(bounds[number]))
 
 
 def test_a_timeline_of_two_thousand_million_rows_is_not_written_down() -> None:

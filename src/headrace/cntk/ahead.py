@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 
 from headrace.clock import Clock
 from headrace.cntk.join import Part
-from headrace.engine.result import Result
-from headrace.engine.stats import StatsCollector
+from headrace.engine.result import Result, carry_out
+from headrace.engine.stats import Stats, StatsCollector
 from headrace.engine.threads import run_threads
 from headrace.plan.minibatches import Partition
 
@@ -58,6 +59,7 @@ class Ahead(Generic[S]):
         self._run: Generator[Result[Any]] | None = None
         self._expected: tuple[Any, ...] | None = None
         self._process = os.getpid()
+        self._stats = StatsCollector(workers, workers * _AHEAD)
 
     def next(self, state: S, size: int, partition: Partition) -> tuple[Any, list[Part]] | None:
         """The minibatch that comes after a state; None at the end."""
@@ -67,23 +69,39 @@ class Ahead(Generic[S]):
             self.close()
         if self._run is None and self._workers and expected == asked:
             self._process = os.getpid()
-            self._run = _run(self._cut, self._parse, state, size, partition, self._workers)
-        if self._run is None:
-            step = self._cut(state, size, partition)
-            if step is None:
-                return None
-            parts = self._parse(step.new)
-        else:
-            try:
-                result = next(self._run)
-            except BaseException as error:
-                self._run = None
-                if isinstance(error, StopIteration):
-                    return None
-                raise
-            step, parts = result.piece, result.value[1].parts
-        self._expected = (step.after, size, partition)
-        return step, parts
+            pieces = _pieces(self._cut, state, size, partition, self._stats)
+            work, workers = _work(self._parse), self._workers
+            self._run = run_threads(pieces, work, self._stats, workers=workers, prefetch=_AHEAD, max_bytes=_MAX_BYTES)
+        result = self._now(state, size, partition) if self._run is None else self._ready(self._run)
+        if result is None:
+            return None
+        self._expected = (result.piece.after, size, partition)
+        return result.piece, result.value[1].parts
+
+    def _ready(self, run: Generator[Result[Any]]) -> Result[Any] | None:
+        """The next result of the threads."""
+        try:
+            return next(run, None)
+        except BaseException:
+            self._run = None
+            raise
+
+    def _now(self, state: S, size: int, partition: Partition) -> Result[Any] | None:
+        """The result of working in this thread."""
+        began = time.perf_counter()
+        step = next(_pieces(self._cut, state, size, partition, self._stats), None)
+        if step is None:
+            return None
+        result = carry_out(step, _work(self._parse))
+        self._stats.waited(time.perf_counter() - began, ready=0)
+        self._stats.finished(result.clock, result.nbytes, delivered=result.error is None)
+        if result.error is not None:
+            raise result.error
+        return result
+
+    def stats(self) -> Stats:
+        """What the work has cost."""
+        return self._stats.report()
 
     def close(self) -> None:
         """Ends the threads."""
@@ -99,17 +117,24 @@ class _Parsed:
         self.parts = parts
 
 
-def _run(cut: Cut[S], parse: Parse, state: S, size: int, partition: Partition, workers: int) -> Generator[Result[Any]]:
-    def pieces() -> Iterator[Step[S]]:
-        place = state
-        while (step := cut(place, size, partition)) is not None:
-            yield step
-            place = step.after
+def _pieces(cut: Cut[S], state: S, size: int, partition: Partition, stats: StatsCollector) -> Iterator[Step[S]]:
+    """The minibatches from a state on."""
+    while True:
+        began = time.perf_counter()
+        step = cut(state, size, partition)
+        stats.planned(time.perf_counter() - began)
+        if step is None:
+            return
+        yield step
+        state = step.after
 
-    def work(step: Step[S], clock: Clock) -> tuple[Any, _Parsed]:
+
+def _work(parse: Parse) -> Callable[[Step[Any], Clock], tuple[Any, _Parsed]]:
+    """Parses what a minibatch needs."""
+
+    def work(step: Step[Any], clock: Clock) -> tuple[Any, _Parsed]:
         with clock.stage("read"):
             parts = parse(step.new)
         return [parsed.columns for _, parsed in parts], _Parsed(parts)  # columns for the engine to measure
 
-    stats = StatsCollector(workers, workers * _AHEAD)
-    return run_threads(pieces(), work, stats, workers=workers, prefetch=_AHEAD, max_bytes=_MAX_BYTES)
+    return work

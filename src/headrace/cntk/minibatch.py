@@ -19,6 +19,7 @@ from headrace.cntk.join import Join, Part
 from headrace.cntk.minibatch_data import MinibatchData, SequencePiece
 from headrace.cntk.streams import Record, StreamInformation
 from headrace.cntk.truncated import HeldSequences
+from headrace.engine.stats import Stats
 from headrace.errors import DataError, PlanError
 from headrace.plan.cntk_order import CntkOrder, CntkWindow
 from headrace.plan.minibatches import Minibatch, Minibatches, Partition
@@ -313,6 +314,10 @@ class MinibatchSource:
         """
         with self._lock:
             self._state, self._partition = self._checkpoints.load(checkpoint)
+
+    def stats(self) -> Stats:
+        """A report of what the work has cost so far, and of what bounds the run."""
+        return self._ahead.stats()
 
     def close(self) -> None:
         """Ends threads and closes files. Reading afterwards is an error."""

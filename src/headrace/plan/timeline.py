@@ -89,6 +89,11 @@ class Timeline:
         self.samples = order.length if sizes is None else int(sizes.sum(dtype=np.uint64))
         self.largest = 1 if sizes is None else int(sizes.max())
         self._sizes = sizes
+        # In the order of the data, where each block begins, so that no block need be walked through to find a place.
+        self._begins: NDArray[np.int64] | None = None
+        if sizes is not None and not order.shuffled:
+            blocks = np.add.reduceat(sizes, np.arange(0, order.length, BLOCK), dtype=np.int64)
+            self._begins = np.concatenate([[0], np.cumsum(blocks)])
         self._lock = threading.Lock()
         self._kept: dict[tuple[int, int], Stretch] = {}
 
@@ -98,10 +103,13 @@ class Timeline:
         place = Place(sweep * self.length, sweep * self.samples)
         if self._sizes is None:
             return Place(place.number + rest, position)
+        if self._begins is not None and rest:
+            block = int(np.searchsorted(self._begins, rest)) - 1
+            place = Place(place.number + block * BLOCK, place.position + int(self._begins[block]))
         while place.position < position:
-            block = self.stretch(place, BLOCK)
-            found = int(np.searchsorted(block.begins, position - place.position))
-            place = block.after(min(found, len(block.records)))
+            stretch = self.stretch(place, BLOCK)
+            found = int(np.searchsorted(stretch.begins, position - place.position))
+            place = stretch.after(min(found, len(stretch.records)))
         return place
 
     def stretch(self, place: Place, count: int) -> Stretch:
