@@ -13,4 +13,5 @@ void bind_errors(nanobind::module_& m);
 void bind_permutation(nanobind::module_& m);
 void bind_ragged(nanobind::module_& m);
 void bind_text(nanobind::module_& m);
+void bind_tfrecord(nanobind::module_& m);
 void bind_version(nanobind::module_& m);

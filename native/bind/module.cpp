@@ -17,5 +17,6 @@ NB_MODULE(_native, m) {
   bind_permutation(m);
   bind_ragged(m);
   bind_text(m);
+  bind_tfrecord(m);
   bind_version(m);
 }

@@ -11,7 +11,7 @@ Exact, resumable at any record, elastic, fast without the interpreter lock, and 
 """
 
 from headrace import _native
-from headrace.batch import Ragged, Sparse, Strings, collate, pad, to_arrow, to_torch
+from headrace.batch import Bytes, Ragged, Sparse, Strings, collate, pad, to_arrow, to_torch
 from headrace.dataset import (
     Batches,
     Dataset,
@@ -23,6 +23,7 @@ from headrace.dataset import (
     read_cbf,
     read_ctf,
     read_text,
+    read_tfrecord,
 )
 from headrace.dataset import zip_ as zip
 from headrace.engine import Stats
@@ -31,6 +32,7 @@ from headrace.formats.cbf_writer import write_cbf
 from headrace.formats.ctf_schema import CtfStream, dense, sparse
 from headrace.formats.ctf_writer import write_ctf
 from headrace.formats.infer import InferredCtf, infer_ctf
+from headrace.formats.tfrecord import TFRecordWriter
 from headrace.loader import Loader
 from headrace.plan import record_rng
 from headrace.verify import assert_resumable
@@ -55,6 +57,7 @@ _check_core(_native.core_version())
 
 __all__ = [
     "Batches",
+    "Bytes",
     "CtfStream",
     "DataChangedError",
     "DataError",
@@ -69,6 +72,7 @@ __all__ = [
     "Stats",
     "Strings",
     "StuckError",
+    "TFRecordWriter",
     "Vocab",
     "assert_resumable",
     "build_vocab",
@@ -84,6 +88,7 @@ __all__ = [
     "read_cbf",
     "read_ctf",
     "read_text",
+    "read_tfrecord",
     "record_rng",
     "sparse",
     "to_arrow",

@@ -225,6 +225,39 @@ class TextReader:
 def hash64(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> int:
     """A fast 64-bit hash, for checksums."""
 
+def crc32c(data: bytes) -> int:
+    """CRC-32C of bytes, not masked."""
+
+def is_record_header(data: bytes) -> bool:
+    """Whether bytes begin as a TFRecord file does."""
+
+def frame_records(data: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], offsets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+    """Records as a TFRecord file holds them."""
+
+def index_records(file: FileBytes, recover: bool = False) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))], tuple[str, int, str], list[tuple[int, int, str]]]:
+    """
+    (offsets of records, lengths of their data, fault (kind, offset, text), lost [(begin, end, text)]).
+    """
+
+def scan_records(piece: numpy.typing.NDArray[numpy.uint8], base: int, last: bool, verify: bool, longest: int) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], tuple[str, int, str], int]:
+    """
+    (offsets of the records' data in the piece and, last, where what is not whole begins; lengths; fault; bytes that the record there needs).
+    """
+
+class RecordReader:
+    """The records of several indexed TFRecord files as one list."""
+
+    def __init__(self, files: Sequence[FileBytes], offsets: Sequence[object], lengths: Sequence[object], sidecars: Sequence[FileBytes | None]) -> None: ...
+
+    @property
+    def records(self) -> int: ...
+
+    def locate(self, record: int) -> tuple[int, int]:
+        """(number of the file, number of the record in it), both from 0."""
+
+    def read(self, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], verify: bool = True) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+        """(bytes of the records, offsets)."""
+
 def core_version() -> int:
     """
     The version of the native core; the package refuses to be imported with another one.

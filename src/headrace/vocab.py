@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headrace import _native
 from headrace.batch.check import whole
-from headrace.batch.columns import Ragged, Strings
+from headrace.batch.columns import Bytes, Ragged, Strings
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
 from headrace.formats.files import AnyPath, Paths, check_separators, find_files, open_bytes
@@ -164,7 +164,7 @@ class Vocab:
 
     def encode(
         self,
-        texts: Strings | Sequence[str | bytes],
+        texts: Strings | Bytes | Sequence[str | bytes],
         *,
         max_length: int | None = None,
         bos: int | None = None,
@@ -189,7 +189,7 @@ class Vocab:
         max_length = None if max_length is None else whole("max_length", max_length, 0, _MOST)
         bos = None if bos is None else whole("bos", bos, -_MOST - 1, _MOST)
         eos = None if eos is None else whole("eos", eos, -_MOST - 1, _MOST)
-        rows = texts if isinstance(texts, Strings) else Strings.from_rows(texts)
+        rows = texts if isinstance(texts, (Strings, Bytes)) else Strings.from_rows(texts)
         data, offsets = np.ascontiguousarray(rows.data), np.ascontiguousarray(rows.offsets)
         return Ragged(*self._native.encode(data, offsets, self._unk_id, max_length, bos, eos, separators))
 

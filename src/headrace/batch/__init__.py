@@ -9,13 +9,14 @@ names `"src"` is `batch["src"]`, and pairs are unpacked as `for x, y in loader`.
 
 from headrace.batch.collate import collate
 from headrace.batch.column import Column
-from headrace.batch.columns import Objects, Ragged, Strings
+from headrace.batch.columns import Bytes, Objects, Ragged, Strings
 from headrace.batch.convert import to_arrow, to_torch
 from headrace.batch.pad import pad
 from headrace.batch.sparse import Sparse
 from headrace.batch.tree import leaves, map_leaves, num_rows
 
 __all__ = [
+    "Bytes",
     "Column",
     "Objects",
     "Ragged",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from headrace.batch.column import join_rows, offsets_of
-from headrace.batch.columns import Objects, Ragged, Strings
+from headrace.batch.columns import Bytes, Objects, Ragged, Strings
 from headrace.batch.sparse import Sparse, is_scipy
 from headrace.batch.tree import Tree, child, is_branch, rebuild
 from headrace.errors import DataError
@@ -24,8 +24,8 @@ def collate(
     """Makes columns of records that have the same structure.
 
     Numbers become an array of shape `(records,)`; arrays of one shape are stacked to `(records, *shape)`; texts
-    become `Strings`; columns named in `ragged` may differ in their first dimension and become `Ragged`; anything else
-    stays a list of Python objects.
+    become `Strings`, bytes `Bytes`; columns named in `ragged` may differ in their first dimension and become `Ragged`;
+    anything else stays a list of Python objects.
 
     A column is of one kind: booleans, whole numbers, floats, complex numbers. Sizes of a kind are widened to the
     largest (int32 and int64 make int64), but kinds aren't mixed, since the dtype would then change from batch to batch.
@@ -81,7 +81,8 @@ class _Collate:
                 if not isinstance(value, (str, bytes)):
                     self.differ(name, i, "a text", _describe(value), "return a text for every record")
             try:
-                return Strings.from_rows(values)
+                kind = Bytes if all(isinstance(value, bytes) for value in values) else Strings
+                return kind.from_rows(values)
             except ValueError as error:
                 raise DataError(f"{_column(name)}the records from {self.where(0)} on: {error}") from None
         if _is_torch(first):

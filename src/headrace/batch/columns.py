@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,14 @@ from headrace.batch.column import Column, check_offsets, join_offsets, join_rows
 from headrace.batch.sparse import Sparse
 
 
-def _text_bytes(row: int, text: Any) -> bytes:
+def _text_bytes(row: int, text: Any, kind: str) -> bytes:
     if isinstance(text, str):
         try:
             return text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             raise ValueError(f"row {row} is no text that UTF-8 can hold: {text!r:.60} ({error.reason})") from None
     if not isinstance(text, bytes):
-        raise ValueError(f"Strings needs rows of str or bytes, got {type(text).__name__} {text!r:.60} as row {row}")
+        raise ValueError(f"{kind} needs rows of str or bytes, got {type(text).__name__} {text!r:.60} as row {row}")
     return text
 
 
@@ -32,7 +32,8 @@ class Ragged(Column):
     Row `i` is `values[offsets[i]:offsets[i + 1]]`; rows are views, not copies.
 
     Attributes:
-        values: The rows' items one after another, shape `(total, ...)`; a `Sparse` column where the items are sparse.
+        values: The rows' items one after another, shape `(total, ...)`; a column where the items are sparse, texts,
+            bytes, or rows of varying length themselves.
         offsets: int64, shape `(rows + 1,)`, starting at 0 and never falling.
 
     Example:
@@ -54,6 +55,8 @@ class Ragged(Column):
         """
         if isinstance(values, Sparse):
             Sparse.checked(values.values, values.indices, values.offsets, values.width)
+        elif isinstance(values, (Ragged, Strings, Bytes)):
+            type(values).checked(*values.parts())
         elif not isinstance(values, np.ndarray) or values.ndim == 0 or values.dtype.hasobject:
             found = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
             raise ValueError(f"Ragged needs an array of numbers as values, got {found}; use Ragged.from_rows for lists")
@@ -88,7 +91,10 @@ class Ragged(Column):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, row: SupportsIndex) -> Any:
+    def __getitem__(self, row: Any) -> Any:
+        """One row; or a slice of rows, as a column that shares the memory."""
+        if isinstance(row, slice):
+            return _slice(self, self.values, row)
         i = range(len(self))[row]
         return self.values[self.offsets[i] : self.offsets[i + 1]]
 
@@ -111,7 +117,7 @@ class Ragged(Column):
 
     def take(self, index: NDArray[np.int64]) -> Ragged:
         """The rows at `index`, in that order, as a new column."""
-        if isinstance(self.values, Sparse):
+        if isinstance(self.values, Column):
             # Of the rows asked for alone: a batch must not cost as much as the whole column.
             starts = _native.gather_rows(self.offsets[:-1], index)
             lengths = _native.gather_rows(self.offsets[1:], index) - starts
@@ -131,8 +137,85 @@ class Ragged(Column):
         return [row.tolist() for row in self]
 
 
+def _slice(column: Any, items: Any, rows: slice) -> Any:
+    """Rows of a column that is made of items and offsets."""
+    start, stop, step = rows.indices(len(column))
+    if step != 1:
+        return column.take(np.arange(start, stop, step))
+    stop = max(start, stop)
+    a, b = int(column.offsets[start]), int(column.offsets[stop])
+    return type(column)(items[a:b], column.offsets[start : stop + 1] - a)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Strings(Column):
+class _ByteRows(Column):
+    """Rows of bytes, one after another, and where each starts."""
+
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def checked(cls, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Self:
+        """Makes a column from arrays that came from outside, after checking them.
+
+        Raises:
+            ValueError: If they aren't bytes, or the offsets don't fit them.
+        """
+        if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 1:
+            raise ValueError(
+                f"{cls.__name__} needs uint8 data of one dimension, got {getattr(data, 'dtype', type(data))}"
+            )
+        check_offsets(offsets, len(data), cls.__name__)
+        return cls(data, offsets)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[str | bytes]) -> Self:
+        """Joins texts or bytes; `str` is encoded as UTF-8."""
+        parts = [_text_bytes(row, text, cls.__name__) for row, text in enumerate(rows)]
+        offsets = offsets_of([len(p) for p in parts])
+        return cls(np.frombuffer(b"".join(parts), np.uint8), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def bytes_at(self, row: SupportsIndex) -> bytes:
+        """The bytes of one row."""
+        i = range(len(self))[row]
+        return self.data[self.offsets[i] : self.offsets[i + 1]].tobytes()
+
+    def __getitem__(self, row: Any) -> Any:
+        """One row; or a slice of rows, as a column that shares the memory."""
+        return _slice(self, self.data, row) if isinstance(row, slice) else self.bytes_at(row)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(self[i]) for i in range(min(3, len(self))))
+        return f"{type(self).__name__}([{shown}{', …' if len(self) > 3 else ''}], {len(self)} rows)"
+
+    @property
+    def row_type(self) -> str:
+        """Rows of a class are of one type."""
+        return type(self).__name__.lower()
+
+    def parts(self) -> tuple[NDArray[Any], ...]:
+        """Bytes and offsets."""
+        return self.data, self.offsets
+
+    def take(self, index: NDArray[np.int64]) -> Self:
+        """The rows at `index`, in that order, as a new column."""
+        data, offsets = _native.gather_ragged(np.ascontiguousarray(self.data), self.offsets, index)
+        return type(self)(data, offsets)
+
+    @classmethod
+    def join(cls, columns: Sequence[Any]) -> Self:
+        """The rows of several columns, one after another."""
+        return cls(np.concatenate([c.data for c in columns]), join_offsets([c.offsets for c in columns]))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Strings(_ByteRows):
     """Texts: their UTF-8 bytes one after another and where each starts.
 
     Indexing gives `str` (bytes that aren't UTF-8 are kept as surrogate escapes); `bytes_at` gives what was read.
@@ -147,67 +230,35 @@ class Strings(Column):
         ['grün', 'blau']
     """
 
-    data: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-
-    @classmethod
-    def checked(cls, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Strings:
-        """Makes a column from arrays that came from outside, after checking them.
-
-        Raises:
-            ValueError: If they aren't bytes, or the offsets don't fit them.
-        """
-        if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 1:
-            raise ValueError(f"Strings needs uint8 data of one dimension, got {getattr(data, 'dtype', type(data))}")
-        check_offsets(offsets, len(data), "Strings")
-        return cls(data, offsets)
-
-    @classmethod
-    def from_rows(cls, rows: Sequence[str | bytes]) -> Strings:
-        """Joins texts; `str` is encoded as UTF-8."""
-        parts = [_text_bytes(row, text) for row, text in enumerate(rows)]
-        offsets = offsets_of([len(p) for p in parts])
-        return cls(np.frombuffer(b"".join(parts), np.uint8), offsets)
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def bytes_at(self, row: SupportsIndex) -> bytes:
-        """The bytes of one row."""
-        i = range(len(self))[row]
-        return self.data[self.offsets[i] : self.offsets[i + 1]].tobytes()
-
-    def __getitem__(self, row: SupportsIndex) -> str:
+    def __getitem__(self, row: Any) -> Any:
+        """One row as `str`; or a slice of rows, as a column that shares the memory."""
+        if isinstance(row, slice):
+            return _slice(self, self.data, row)
         return self.bytes_at(row).decode("utf-8", "surrogateescape")
-
-    def __iter__(self) -> Iterator[str]:
-        return (self[i] for i in range(len(self)))
-
-    def __repr__(self) -> str:
-        shown = ", ".join(repr(self[i]) for i in range(min(3, len(self))))
-        return f"Strings([{shown}{', …' if len(self) > 3 else ''}], {len(self)} rows)"
-
-    @property
-    def row_type(self) -> str:
-        """Texts are of one type."""
-        return "strings"
-
-    def parts(self) -> tuple[NDArray[Any], ...]:
-        """Bytes and offsets."""
-        return self.data, self.offsets
-
-    def take(self, index: NDArray[np.int64]) -> Strings:
-        """The rows at `index`, in that order, as a new column."""
-        data, offsets = _native.gather_ragged(np.ascontiguousarray(self.data), self.offsets, index)
-        return Strings(data, offsets)
-
-    @classmethod
-    def join(cls, columns: Sequence[Strings]) -> Strings:
-        """The rows of several columns, one after another."""
-        return cls(np.concatenate([c.data for c in columns]), join_offsets([c.offsets for c in columns]))
 
     def tolist(self) -> list[str]:
         """The rows as Python strings."""
+        return list(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Bytes(_ByteRows):
+    r"""Rows of bytes of varying length: whole records, images that aren't decoded yet.
+
+    As `Strings`, but indexing gives `bytes`.
+
+    Attributes:
+        data: uint8, shape `(total bytes,)`.
+        offsets: int64, shape `(rows + 1,)`.
+
+    Example:
+        >>> import headrace as hr
+        >>> hr.Bytes.from_rows([b"\x89PNG", b""]).tolist()
+        [b'\x89PNG', b'']
+    """
+
+    def tolist(self) -> list[bytes]:
+        """The rows as Python bytes."""
         return list(self)
 
 

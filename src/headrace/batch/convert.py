@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.batch.columns import Ragged, Strings
+from headrace.batch.column import Column
+from headrace.batch.columns import Bytes, Ragged, Strings
 from headrace.batch.sparse import Sparse
 from headrace.batch.tree import Tree, leaves, map_leaves
 from headrace.errors import DataError, PlanError
@@ -36,7 +37,7 @@ def to_torch(tree: Tree) -> Tree:
 
     Arrays become tensors, `Ragged` becomes a nested tensor of jagged layout, `Sparse` a sparse CSR tensor (with
     indices sorted and those that come twice added up, as torch wants them), `Ragged` of `Sparse` a pair of such a
-    tensor and offsets; texts and Python objects stay.
+    tensor and offsets; texts, bytes, `Ragged` of those or of `Ragged`, and Python objects stay.
     An array that can't be shared (read-only, of a byte order or dtype that torch doesn't have) is copied or left:
     read-only arrays are copied, unsigned integers above 8 bits keep their type.
 
@@ -59,7 +60,7 @@ def to_torch(tree: Tree) -> Tree:
             return _csr(torch, leaf)
         if isinstance(leaf, Ragged) and isinstance(leaf.values, Sparse):
             return SparseSequences(_csr(torch, leaf.values), _tensor(torch, leaf.offsets))
-        if isinstance(leaf, Ragged):
+        if isinstance(leaf, Ragged) and not isinstance(leaf.values, Column):
             return torch.nested.nested_tensor_from_jagged(_tensor(torch, leaf.values), _tensor(torch, leaf.offsets))
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc" and leaf.dtype.char not in "gG":
             return _tensor(torch, leaf)
@@ -92,8 +93,8 @@ def to_arrow(tree: Tree) -> Any:
     """Makes an Arrow record batch of the columns of a batch, sharing their memory where Arrow's layout is the same.
 
     Arrays become (nested, fixed-size) lists, `Ragged` large lists, `Sparse` large lists of structs of `index` and
-    `value`, texts large strings (large binary where one isn't UTF-8). Names of nested columns are joined by dots; a
-    bare column is named `value`.
+    `value`, texts large strings (large binary where one isn't UTF-8), bytes large binary. Names of nested columns are
+    joined by dots; a bare column is named `value`.
 
     Returns:
         A `pyarrow.RecordBatch`.
@@ -182,8 +183,10 @@ def _csr(torch: Any, column: Sparse) -> Any:
 
 
 def _arrow(pa: Any, column: Any, name: str) -> Any:
-    if isinstance(column, Strings):
+    if isinstance(column, (Strings, Bytes)):
         buffers = [None, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
+        if isinstance(column, Bytes):
+            return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
         try:
             texts = pa.Array.from_buffers(pa.large_string(), len(column), buffers)
             texts.validate(full=True)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.batch.check import whole
+from headrace.batch.column import Column
 from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
 
@@ -53,6 +54,8 @@ def pad(
         raise ValueError(
             "pad takes rows of dense items, got sparse ones; make them dense, Ragged(c.values.to_dense(), …)"
         )
+    if isinstance(column.values, Column):
+        raise ValueError(f"pad takes rows of numbers, got rows of {column.values.row_type}")
     multiple_of = whole("multiple_of", multiple_of, 1)
     width = None if width is None else whole("width", width, 0)
     lengths = column.lengths

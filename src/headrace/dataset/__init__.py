@@ -9,6 +9,7 @@ from headrace.dataset.cbf import read_cbf
 from headrace.dataset.ctf import read_ctf
 from headrace.dataset.dataset import Batches, Dataset
 from headrace.dataset.program import Program, compile_program
+from headrace.dataset.records import read_tfrecord
 from headrace.dataset.sources import concat, from_arrays, from_dataset, from_iterable, mix, read_text, zip_
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "read_cbf",
     "read_ctf",
     "read_text",
+    "read_tfrecord",
     "zip_",
 ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.batch.check import whole
 from headrace.batch.collate import collate
-from headrace.batch.columns import Objects, Ragged, Strings
+from headrace.batch.columns import Bytes, Objects, Ragged, Strings
 from headrace.batch.tree import Tree, map_leaves
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records, WrappingReader, arguments
@@ -193,7 +193,7 @@ class EncodedColumnReader(WrappingReader):
         return tree
 
     def _encode(self, column: Any) -> Ragged:
-        if not isinstance(column, Strings):
+        if not isinstance(column, (Strings, Bytes)):
             raise DataError(f"tokens: column {self.name!r} holds {type(column).__name__}, expected texts")
         e = self.encoding
         return e.vocab.encode(column, max_length=e.max_length, bos=e.bos, eos=e.eos, separators=e.separators)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.batch.column import flat_parts, row_type, take_rows
-from headrace.batch.columns import Ragged, Strings
+from headrace.batch.columns import Bytes, Ragged, Strings
 from headrace.batch.sparse import Sparse, is_scipy
 from headrace.batch.tree import Tree, leaves, map_leaves, num_bytes
 from headrace.errors import DataChangedError, DataError
@@ -153,8 +153,8 @@ def _as_column(name: str, value: Any) -> Any:
     try:
         if isinstance(value, Ragged):
             return Ragged.checked(value.values, _as_offsets(value.offsets))
-        if isinstance(value, Strings):
-            return Strings.checked(value.data, _as_offsets(value.offsets))
+        if isinstance(value, (Strings, Bytes)):
+            return type(value).checked(value.data, _as_offsets(value.offsets))
         if is_scipy(value):
             return Sparse.from_scipy(value)
         if isinstance(value, Sparse):
@@ -194,7 +194,7 @@ def _samples(column: Any, rows: int) -> Iterator[NDArray[Any]]:
 
 def _row(column: Any, row: int) -> tuple[NDArray[Any], ...]:
     """The arrays that a row comes down to, where they lie."""
-    if isinstance(column, Strings):  # whose rows are Python's strings
+    if isinstance(column, (Strings, Bytes)):  # whose rows are Python's strings
         return (column.data[column.offsets[row] : column.offsets[row + 1]],)
     return flat_parts(column[row])
 

@@ -1,10 +1,10 @@
-"""Unpacks gzip and Zstandard files, for formats that read at any place."""
+"""Unpacks gzip, zlib and Zstandard files, for formats that read at any place."""
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
@@ -35,14 +35,42 @@ def open_packed(path: str) -> _native.FileBytes:
         DataError: If it isn't whole and valid.
         ImportError: If unpacking needs a package that isn't installed.
     """
-    import tempfile  # here, as below, because they would make up a tenth of what importing headrace costs
-
     if os.stat(path).st_size == 0:
         kind = "gzip" if path.endswith(".gz") else "Zstandard"
         raise DataError(f"{path} is empty, expected {kind} data (even of nothing, that has some bytes); pack it again")
+    return spool(_gzip(path) if path.endswith(".gz") else _zstd(path), path)
+
+
+def unpack(path: str, kind: str) -> Iterator[bytes]:
+    """The content of a file in pieces. A file of no bytes has none.
+
+    Args:
+        path: The file.
+        kind: How it is packed: `"GZIP"`, `"ZLIB"` or `"ZSTD"`.
+
+    Raises:
+        As `open_packed`, where the data is wrong: what comes before that has been given by then.
+    """
+    if os.stat(path).st_size == 0:
+        return
+    yield from {"GZIP": _gzip, "ZLIB": _zlib, "ZSTD": _zstd}[kind](path)
+
+
+def spool(pieces: Iterable[bytes], path: str) -> _native.FileBytes:
+    """Bytes that come in pieces as one file, in memory or a temporary file.
+
+    Args:
+        pieces: The bytes.
+        path: What the file is called in messages.
+
+    Raises:
+        OSError: If the temporary file can't be written.
+    """
+    import tempfile  # here, as below, because they would make up a tenth of what importing headrace costs
+
     # Moves from memory to a nameless temporary file by itself when it grows beyond the limit.
     with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY, prefix="headrace-") as unpacked:
-        for piece in _gzip(path) if path.endswith(".gz") else _zstd(path):
+        for piece in pieces:
             unpacked.write(piece)
         unpacked.seek(0)
         if unpacked.name is None:
@@ -66,6 +94,24 @@ def _gzip(path: str) -> Iterator[bytes]:
             f"{path} is not valid gzip ({error}); test it with `gzip -t`, and copy or download it again, or rename it "
             "if it was never packed"
         ) from None
+
+
+def _zlib(path: str) -> Iterator[bytes]:
+    stream = zlib.decompressobj()
+    with open(path, "rb") as packed:
+        try:
+            while chunk := packed.read(_CHUNK):
+                while chunk and not stream.eof:
+                    yield stream.decompress(chunk, _CHUNK)
+                    chunk = stream.unconsumed_tail
+                if stream.eof and (stream.unused_data or packed.read(1)):
+                    raise DataError(f"{path} goes on after the end of its zlib data; write the file again")
+        except zlib.error as error:
+            raise DataError(
+                f"{path} is not valid zlib data ({error}); copy or download it again, or say how it is packed"
+            ) from None
+    if not stream.eof:
+        raise DataError(f"{path} ends in the middle of its zlib data: it was cut short; copy or download it again")
 
 
 def _zstd(path: str) -> Iterator[bytes]:

@@ -1,0 +1,290 @@
+"""Records of TFRecord files, read in any order by an index, or streamed from front to back."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace import _native
+from headrace.batch.columns import Bytes
+from headrace.errors import DataError
+from headrace.formats import sidecar
+from headrace.formats.files import FileState, Paths, find_again, find_files, open_bytes, state_of
+from headrace.formats.packed import spool, unpack
+from headrace.formats.source import Fingerprint, Source
+from headrace.formats.stream import StreamSource
+from headrace.formats.text import IndexMode
+from headrace.formats.tfrecord import Compression, RecordReader, check_compression, find_compression, record_error
+
+Recover: TypeAlias = Literal["raise", "skip"]
+_log = logging.getLogger("headrace")
+_TYPES: dict[str, type[np.generic]] = {"offsets": np.uint64, "lengths": np.uint64}
+_LOST_TYPES: dict[str, type[np.generic]] = {"lost": np.uint64, "reasons": np.uint8}
+_REMEDY = "copy or write the file again, or leave out what is damaged: recover='skip'"
+
+
+@dataclass(frozen=True, slots=True)
+class LostBytes:
+    """A stretch of a file that was left out because it is damaged.
+
+    Attributes:
+        path: The file.
+        begin: Its first byte, unpacked.
+        end: The byte after it.
+        reason: What is wrong there.
+    """
+
+    path: str
+    begin: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RecordFile:
+    path: str
+    bytes: _native.FileBytes
+    offsets: NDArray[np.uint64]
+    lengths: NDArray[np.uint64]
+    lost: list[LostBytes]
+    sidecar: sidecar.Sidecar | None
+    state: FileState
+
+
+class TFRecordSource(Source):
+    """The records of TFRecord files, in the order of the files.
+
+    The index (where records are) is kept beside each plain file as a sidecar; packed files are unpacked and indexed
+    each time they are opened. Files may not be written to while they are in use.
+
+    Args:
+        files: A path, a glob pattern, or a list of those.
+        compression: `""`, `"GZIP"`, `"ZLIB"`, `"ZSTD"`, or `"auto"`: by the first bytes of each file.
+        verify: Whether the checksum of a record's data is looked at when it is read.
+        recover: `"raise"` refuses damaged files; `"skip"` looks at all checksums first, leaves damaged records out and
+            says so in one logged warning a file.
+        index: As for `TextSource`.
+
+    Raises:
+        OSError: If a file can't be found or opened.
+        DataError: If a file is damaged.
+        ValueError: If an argument is out of range.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import numpy as np
+        >>> from headrace.formats.record_source import TFRecordSource
+        >>> from headrace.formats.tfrecord import TFRecordWriter
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "words.tfrecord")
+        >>> with TFRecordWriter(path) as writer:
+        ...     writer.write_many([b"mill", b"wheel", b"race"])
+        >>> TFRecordSource(path).read(np.array([2, 0])).tolist()
+        [b'race', b'mill']
+        >>> folder.cleanup()
+    """
+
+    kind = "tfrecord"
+
+    def __init__(
+        self,
+        files: Paths,
+        *,
+        compression: str | None = "auto",
+        verify: bool = True,
+        recover: Recover = "raise",
+        index: IndexMode = "auto",
+    ) -> None:
+        if index not in get_args(IndexMode):
+            raise ValueError(f"index is one of {', '.join(map(repr, get_args(IndexMode)))}, got {index!r}")
+        if recover not in get_args(Recover):
+            raise ValueError(f"recover is 'raise' or 'skip', got {recover!r}")
+        self._compression = _checked(compression)
+        self._verify = verify
+        self._recover: Recover = recover
+        self._index: IndexMode = index
+        self._open([self._open_file(path) for path in find_files(files)])
+
+    def _open_file(self, path: str) -> _RecordFile:
+        return _open_file(path, _kind(path, self._compression), self._index, self._recover == "skip")
+
+    def _open(self, files: list[_RecordFile]) -> None:
+        self._files = files
+        self._reader: _native.RecordReader | None = _native.RecordReader(
+            [file.bytes for file in files],
+            [file.offsets for file in files],
+            [file.lengths for file in files],
+            [file.sidecar.file if file.sidecar else None for file in files],
+        )
+        self._num_records: int = self._reader.records
+
+    @property
+    def num_records(self) -> int:
+        """Records of all files."""
+        return self._num_records
+
+    @property
+    def paths(self) -> list[str]:
+        """The files, in the order of their records."""
+        return [file.path for file in self._files]
+
+    @property
+    def lost(self) -> list[LostBytes]:
+        """What was left out of the files, with `recover="skip"`."""
+        return [lost for file in self._files for lost in file.lost]
+
+    def read(self, records: NDArray[np.int64]) -> Bytes:
+        """Reads the data of records.
+
+        Raises:
+            IndexError: If a record isn't there.
+            DataChangedError: If a file is not what it was when it was opened.
+            DataError: If a checksum is wrong, or the index doesn't fit the file.
+        """
+        return Bytes(*self._opened().read(np.ascontiguousarray(records, np.int64), self._verify))
+
+    def column_names(self) -> list[str]:
+        """One column, without a name."""
+        return [""]
+
+    def fingerprint(self) -> Fingerprint:
+        """Records, bytes and a sample of the content, of all files together; the same for plain and packed files."""
+        samples = np.array([file.bytes.sample() for file in self._files], np.uint64)
+        size = sum(file.bytes.size for file in self._files)
+        return {"records": self.num_records, "bytes": size, "sample": f"{_native.hash64(samples.view(np.uint8)):016x}"}
+
+    def where(self, record: int) -> str:
+        """File and number of the record in it, counted from 0."""
+        file, row = self._opened().locate(record)
+        return f"{self._files[file].path}, record {row}"
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._reader = None
+        self._files = []
+
+    def _opened(self) -> _native.RecordReader:
+        if self._reader is None:
+            raise ValueError("this source of records is closed; make a new one to read on")
+        return self._reader
+
+    # Workers in other processes open the files themselves, and make sure that they are the same.
+    def __getstate__(self) -> dict[str, Any]:
+        self._opened()
+        return {
+            "files": [(os.path.abspath(file.path), file.path, file.state) for file in self._files],
+            "options": (self._compression, self._verify, self._recover),
+            "index": "memory" if self._index == "memory" else "auto",
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._compression, self._verify, self._recover = state["options"]
+        self._index = state["index"]
+        self._open([self._open_file(find_again(*file)) for file in state["files"]])
+
+
+class RecordStream(StreamSource):
+    """The records of TFRecord files from front to back, in bounded memory: for packed files too large to unpack.
+
+    Args:
+        files: A path, a glob pattern, or a list of those.
+        compression: As for `TFRecordSource`.
+        verify: Whether the checksums of data are looked at.
+    """
+
+    kind = "tfrecord stream"
+
+    def __init__(self, files: Paths, *, compression: str | None = "auto", verify: bool = True) -> None:
+        self._paths = find_files(files)
+        self._compression = _checked(compression)
+        self._verify = verify
+        super().__init__(self._records)
+
+    def _records(self) -> Iterator[bytes]:
+        for path in self._paths:
+            for _, record in RecordReader(path, _kind(path, self._compression), verify=self._verify):
+                yield record
+
+    def fingerprint(self) -> Fingerprint:
+        """Sizes of the files; their content isn't looked at."""
+        return {"records": None, "bytes": sum(os.stat(path).st_size for path in self._paths)}
+
+    def where(self, record: int) -> str:
+        """The record's number, counted from 0 over all files."""
+        return f"record {record} of the stream of {self._paths[0]}{' …' if len(self._paths) > 1 else ''}"
+
+
+def _checked(compression: str | None) -> str:
+    return "auto" if compression == "auto" else check_compression(compression)
+
+
+def _kind(path: str, compression: str) -> Compression:
+    return find_compression(path) if compression == "auto" else check_compression(compression)
+
+
+def _open_file(path: str, compression: Compression, index: IndexMode, skip: bool) -> _RecordFile:
+    state = state_of(path)
+    if compression:
+        return _index_file(path, spool(unpack(path, compression), path), skip, state, None)[0]
+    if path.endswith((".gz", ".zst")):
+        content = _native.FileBytes.open(path)  # a name alone doesn't make it packed
+    else:
+        content = open_bytes(path)
+    if index == "memory":
+        return _index_file(path, content, skip, state, None)[0]
+    about = {
+        "format": "tfrecord",
+        "size": content.size,
+        "mtime_ns": content.mtime_ns,
+        "sample": f"{content.sample():016x}",
+        "recover": skip,
+    }
+    beside = sidecar.sidecar_path(path, "recovered" if skip else "")
+    types = _TYPES | (_LOST_TYPES if skip else {})
+    if index == "auto" and (found := sidecar.load(beside, about, types)):
+        arrays = found.arrays
+        if len(arrays["offsets"]) == len(arrays["lengths"]):
+            lost = _lost_of(path, arrays["lost"], arrays["reasons"]) if skip else []
+            _report(path, lost)
+            return _RecordFile(path, content, arrays["offsets"], arrays["lengths"], lost, found, state)
+    file, arrays = _index_file(path, content, skip, state, beside)
+    sidecar.store(beside, about, arrays)
+    return file
+
+
+def _index_file(
+    path: str, content: _native.FileBytes, skip: bool, state: FileState, beside: str | None
+) -> tuple[_RecordFile, dict[str, NDArray[Any]]]:
+    offsets, lengths, fault, stretches = _native.index_records(content, skip)
+    if fault[0]:
+        raise record_error(path, fault, _REMEDY)
+    arrays: dict[str, NDArray[Any]] = {"offsets": offsets, "lengths": lengths}
+    lost = [LostBytes(path, *stretch) for stretch in stretches]
+    if skip and beside:
+        arrays["lost"] = np.array([bound for part in lost for bound in (part.begin, part.end)], np.uint64)
+        arrays["reasons"] = np.frombuffer("\n".join(part.reason for part in lost).encode(), np.uint8)
+    _report(path, lost)
+    return _RecordFile(path, content, offsets, lengths, lost, None, state), arrays
+
+
+def _lost_of(path: str, bounds: NDArray[np.uint64], reasons: NDArray[np.uint8]) -> list[LostBytes]:
+    pairs = bounds.reshape(-1, 2).tolist()
+    if not pairs:
+        return []
+    texts = reasons.tobytes().decode().split("\n")
+    if len(texts) != len(pairs):
+        raise DataError(f"the index of {path} contradicts itself; open the file with index='rebuild'")
+    return [LostBytes(path, begin, end, text) for (begin, end), text in zip(pairs, texts, strict=True)]
+
+
+def _report(path: str, lost: list[LostBytes]) -> None:
+    if lost:
+        total = sum(part.end - part.begin for part in lost)
+        places = "one place" if len(lost) == 1 else f"{len(lost)} places"
+        _log.warning("%s: left out %d damaged bytes in %s, the first: %s", path, total, places, lost[0].reason)
