@@ -10,6 +10,7 @@ number `null`. How wide sparse streams are is not in the file.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import threading
@@ -185,14 +186,15 @@ class JsonLinesSource(SequenceSource):
         lines = self._text.read(records)
         rows: list[list[_Samples]] = []
         mistakes: list[tuple[int, _Mistake]] = []
-        for row in range(len(records)):
-            try:
-                _, found = _object(lines.bytes_at(row))
-                samples = [_row(stream, found.get(stream.name, [])) for stream in self._streams]
-            except _Mistake as mistake:
-                mistakes.append((row, mistake))
-                samples = [_nothing(stream) for stream in self._streams]
-            rows.append(samples)
+        with np.errstate(over="ignore"):  # what is too large becomes infinite
+            for row in range(len(records)):
+                try:
+                    _, found = _object(lines.bytes_at(row))
+                    samples = [_row(stream, found.get(stream.name, [])) for stream in self._streams]
+                except _Mistake as mistake:
+                    mistakes.append((row, mistake))
+                    samples = [_nothing(stream) for stream in self._streams]
+                rows.append(samples)
         columns = {s.name: _join(s, [row[number] for row in rows]) for number, s in enumerate(self._streams)}
         dropped = None
         if mistakes:
@@ -264,7 +266,7 @@ def _key(line: bytes) -> int:
 def _object(line: bytes) -> tuple[int, dict[str, Any]]:
     """Key and streams of a line."""
     try:
-        value = json.loads(line)
+        value = json.loads(line.decode())
     except json.JSONDecodeError as error:
         raise _Mistake(f"expected a JSON object, but {error.msg}", error.colno) from None
     except UnicodeDecodeError as error:
@@ -285,7 +287,7 @@ def _row(stream: SequenceStream, samples: Any) -> _Samples:
     if not samples:
         return _nothing(stream)
     if not stream.sparse:
-        size = int(np.prod(stream.shape))
+        size = math.prod(stream.shape)
         for number, sample in enumerate(samples):
             if len(sample) != size:
                 what = f"expected {size} numbers a sample of stream {stream.name!r}"
@@ -308,8 +310,7 @@ def _floats(stream: SequenceStream, numbers: list[Any]) -> NDArray[Any]:
         bad = next(number for number in numbers if type(number) not in (int, float, type(None)))
         raise _Mistake(f"expected numbers in stream {stream.name!r}, got {bad!r:.60}", 1, stream.name)
     try:
-        with np.errstate(over="ignore"):
-            return np.array(numbers, np.float64).astype(stream.dtype)
+        return np.array(numbers, np.float64).astype(stream.dtype)
     except OverflowError:
         raise _Mistake(f"a number of stream {stream.name!r} is beyond all bounds", 1, stream.name) from None
 
