@@ -173,3 +173,12 @@ def test_what_configurations_can_not_say(argv: list[str], message: str, ctf: pat
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_configurations_may_lie_beside_their_data(ctf: pathlib.Path, capsys: Captured) -> None:
+    pathlib.Path("data").mkdir()
+    ctf.rename("data/train.ctf")
+    pathlib.Path("data/reader.cntk").write_text(CONFIG)
+    assert main(["check", "--config", "data/reader.cntk"]) == 2
+    assert "there is one beside the configuration: give --base-dir='data'" in capsys.readouterr().err
+    assert main(["check", "--config", "data/reader.cntk", "--base-dir", "data"]) == 0

@@ -31,6 +31,7 @@ def check(
     streams: options.Streams = "",
     config: options.Config = None,
     section: options.Section = "reader",
+    base_dir: options.BaseDir = None,
     skip_ids: options.SkipIds = False,
     max_errors: Annotated[int | None, typer.Option(min=0, help="Problems that are tolerated.", metavar="N")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Take warnings for problems, too.")] = False,
@@ -50,7 +51,8 @@ def check(
       headrace check --config reader.cntk
       headrace check 'part-*.ctf' --streams "x=dense:784" --max-errors 10 --json
     """  # noqa: D301  typer wants the character, not the backslash
-    found = inputs_of(files or [], from_, streams, config, section, skip_ids=skip_ids, double=double)
+    given = files or []
+    found = inputs_of(given, from_, streams, config, section, skip_ids=skip_ids, double=double, base_dir=base_dir)
     reports = []
     for one in found:
         source = open_input(one)

@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.cli.output import remark
 from headrace.cli.streams import format_streams, parse_streams
-from headrace.cntk import DeserializerConfig, read_config
+from headrace.cntk import ConfigError, DeserializerConfig, read_config
 from headrace.errors import DataError, PlanError
 from headrace.formats.arrow import open_arrow
 from headrace.formats.cbf import CbfSource
@@ -78,12 +78,12 @@ def inputs_of(
     *,
     skip_ids: bool = False,
     double: bool = False,
+    base_dir: Path | None = None,
 ) -> list[Input]:
     """What a command line says that is to be read: one input, or one for each that a configuration names.
 
     Raises:
-        PlanError: If options contradict each other, or nothing is named.
-        ConfigError: If the configuration is malformed.
+        PlanError: If options contradict each other, nothing is named, or the configuration is malformed.
         OSError: If it can't be read.
     """
     paths = [os.fspath(path) for path in files]
@@ -95,7 +95,10 @@ def inputs_of(
         raise PlanError("--streams and --config both say what the streams are; give one of them")
     if form:
         raise PlanError("--from and --config both say what the files are; give one of them")
-    configured = read_config(config, section, must_exist=not paths).deserializers
+    try:
+        configured = read_config(config, section, base_dir=base_dir, must_exist=not paths).deserializers
+    except ConfigError as error:
+        raise PlanError(str(error).replace("give base_dir=", "give --base-dir=")) from None
     found = [_configured(one, skip_ids, double) for one in configured]
     if not paths:
         return found

@@ -26,6 +26,10 @@ Config: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Take the streams from a configuration file of CNTK's.")
 ]
 Section: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="The section of --config that is the reader.")]
+BaseDir: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Where relative paths in --config start from, if not the working directory."),
+]
 SkipIds: TypeAlias = Annotated[bool, typer.Option("--skip-ids", help="Every line is a sequence, whatever its id.")]
 Double: TypeAlias = Annotated[bool, typer.Option("--double", help="Read numbers as float64 instead of float32.")]
 From: TypeAlias = Annotated[
