@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import headrace as hr
-from headrace.cntk import CBFDeserializer, CTFDeserializer, StreamDef, StreamDefs
+from headrace.cntk import CBFDeserializer, CTFDeserializer, StreamDef, StreamDefs, StreamInformation
 
 X = StreamDefs(x=StreamDef(field="x", shape=3))
 
@@ -82,3 +82,10 @@ def test_definitions_answer_to_cntks_names() -> None:
     assert X.x.field == "x"
     with pytest.raises(hr.PlanError):
         CBFDeserializer("a.cbf", {"x": StreamDef(field="x", mlf="a")})
+
+
+def test_a_shape_of_one_number_is_that_number() -> None:
+    assert CTFDeserializer("a.ctf", {"x": StreamDef(field="x", shape=(3,))}).streams["x"].shape == (3,)
+    assert StreamInformation("x", 0, "dense", "float32", 3).shape == (3,)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="stream 'x': storage_format is 'dense' or 'sparse', got 'csc'"):
+        StreamInformation("x", 0, "csc", "float32", (3,))  # type: ignore[arg-type]

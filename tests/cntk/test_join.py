@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import pathlib
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.cntk import MinibatchSource
+from headrace.cntk import CBFDeserializer, CTFDeserializer, MinibatchSource, StreamDef
 from headrace.cntk.join import Join
 from tests.cntk.fakes import InMemory, Memory, keys_of, rest
 
@@ -105,3 +106,42 @@ def test_shuffles_keep_partners_together() -> None:
         seen += keys_of(minibatch)
     assert sorted(seen) == sorted(2 * keys)
     assert rest(source, 7) == []
+
+
+def test_text_is_joined_with_a_binary_file(tmp_path: pathlib.Path) -> None:
+    hr.write_cbf(tmp_path / "a.cbf", {"f": hr.Ragged.from_rows([[[i], [i + 0.5]] for i in range(6)], np.float32)})
+    (tmp_path / "a.ctf").write_text("".join(f"|y {i}\n" for i in range(4)))
+    text = CTFDeserializer(tmp_path / "a.ctf", {"y": StreamDef(field="y", shape=1)})
+    for keep in (False, True):
+        binary = CBFDeserializer(
+            tmp_path / "a.cbf", {"x": StreamDef(field="f")}, trace_level=2, keep_data_in_memory=keep
+        )
+        with MinibatchSource([text, binary], randomize=False, max_sweeps=1, trace_level=0) as source:
+            assert rest(source, 100) == [
+                {
+                    "y": [[[0]], [[1]], [[2]], [[3]]],
+                    "x": [[[0], [0.5]], [[1], [1.5]], [[2], [2.5]], [[3], [3.5]]],
+                    "end": True,
+                }
+            ]
+            assert source.current_position == 8
+    with MinibatchSource([binary, text], randomize=False, max_sweeps=1, trace_level=0) as source:
+        assert [len(batch["x"]) for batch in rest(source, 4)] == [2, 2]
+    with pytest.raises(ValueError, match="stream name for key 'x' must be specified"):
+        CBFDeserializer("a.cbf", {"x": StreamDef()})
+
+
+def test_a_source_without_sequences_is_refused() -> None:
+    nothing = InMemory([], name="nothing.ctf")
+    with pytest.raises(hr.DataError, match=r"nothing\.ctf has no sequences"):
+        MinibatchSource(nothing)
+    assert nothing.source.closed
+
+
+def test_one_sample_each_counts_where_sizes_are_not_told() -> None:
+    plain = InMemory([1, 1, 1], sizes=False)
+    join = MinibatchSource([plain, InMemory([1, 3, 2], streams=("y",), name="y")], randomize=False)._join
+    assert join.sizes is not None
+    assert join.sizes.tolist() == [1, 3, 2]
+    join = MinibatchSource([plain, InMemory([1, 1, 1], streams=("y",), name="y", sizes=False)], randomize=False)._join
+    assert join.sizes is None

@@ -271,6 +271,12 @@ def test_an_error_comes_in_its_turn_and_again(threads: bool | None) -> None:
     source.close()
 
 
+def test_the_second_level_of_tracing_tells_what_was_found(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "headrace"):
+        in_order([1, 2], trace_level=2)
+    assert [r.message for r in caplog.records] == ["2 sequences with 3 samples, 1 chunks"]
+
+
 def test_what_a_run_costs_is_told() -> None:
     source = in_order(max_sweeps=1)
     assert source.stats().batches == 0

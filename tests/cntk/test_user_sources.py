@@ -16,7 +16,7 @@ from headrace.cntk import (
     UserDeserializer,
     UserMinibatchSource,
 )
-from tests.cntk.fakes import rest, values
+from tests.cntk.fakes import InMemory, rest, values
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -63,6 +63,26 @@ def test_workers_read_everything_once() -> None:
         while minibatch := source.next_minibatch(6, 3, rank):
             found += minibatch[source["x"]].asarray().ravel().tolist()
     assert sorted(found) == sorted(2 * list(range(10)))
+
+
+def test_a_worker_that_has_nothing_in_a_sweep_goes_on_with_the_next() -> None:
+    source = MinibatchSourceFromData({"x": np.arange(3.0)}, max_samples=12)
+    found = []
+    while minibatch := source.next_minibatch(8, 4, 3):
+        found += minibatch[source["x"]].asarray().ravel().tolist()
+    assert found == [0, 1, 2]  # the sequences 3, 7 and 11 of the timeline
+    with pytest.raises(hr.PlanError, match="max_samples is a number from 1 on, got 0"):
+        MinibatchSourceFromData({"x": np.arange(3.0)}, max_samples=0)
+
+
+def test_columns_are_taken_as_they_are() -> None:
+    column = hr.Ragged.from_rows([[[1.0], [2.0]], [[3.0]]])
+    rows = hr.Sparse.from_rows([([1], [5.0]), ([0, 2], [6.0, 7.0])], width=3)
+    source = MinibatchSourceFromData({"a": column, "b": MinibatchData(column, end_of_sweep=False), "c": rows})
+    minibatch = source.next_minibatch(9)
+    assert minibatch[source["a"]].asarray().tolist() == minibatch[source["b"]].asarray().tolist()
+    assert minibatch[source["c"]].asarray()[:, 0].tolist() == [[0, 5, 0], [6, 0, 7]]
+    assert minibatch[source["c"]]
 
 
 def test_positions_are_restored() -> None:
@@ -178,6 +198,22 @@ def test_chunks_are_kept_as_long_as_there_is_room() -> None:
     assert rest(MinibatchSource(few, max_sweeps=1), 9) == rest(MinibatchSource(all_kept, max_sweeps=1), 9)
     assert all_kept.calls == list(range(6))
     assert len(few.calls) > 6
+
+
+def test_chunks_are_truncated_and_joined() -> None:
+    class Dense(Chunks):
+        def stream_infos(self) -> list[StreamInformation]:
+            return super().stream_infos()[:1]
+
+    source = MinibatchSource(Dense(), truncation_length=2, randomize=False, max_sweeps=1)
+    count = 0
+    while minibatch := source.next_minibatch(6):
+        count += minibatch[source["x"]].num_samples
+    assert count == sum(k + 1 for c in range(6) for k in range(c))
+    joined = MinibatchSource([InMemory([1] * 4, streams=("y",)), Dense()], randomize=False, max_sweeps=1)
+    assert joined.next_minibatch(99)[joined["x"]].column.lengths.tolist() == [1, 1, 2, 1]
+    with pytest.raises(hr.DataError, match="Dense, chunk 2, sequence 1: frame mode needs sequences of one sample"):
+        MinibatchSource(Dense(), frame_mode=True)
 
 
 def test_chunks_that_are_not_what_streams_say_are_refused() -> None:
