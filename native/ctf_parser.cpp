@@ -8,7 +8,9 @@
 namespace headrace {
 namespace {
 
-constexpr std::ptrdiff_t kAhead = 32;  // bytes that reading a number in words may look at
+constexpr std::ptrdiff_t kAhead = 32;    // bytes that reading a number in words may look at
+constexpr std::size_t kShortestRun = 4;  // numbers that are worth reading together
+constexpr std::size_t kRunPause = 16;    // numbers until the next try, after one in vain
 
 bool is_blank(std::uint8_t byte) { return byte == ' ' || byte == '\t'; }
 bool ends_a_name(std::uint8_t byte) { return byte <= ' ' || byte == '|'; }
@@ -23,6 +25,8 @@ CtfParser<T>::CtfParser(const CtfSchema& schema, const std::uint8_t* data, std::
     : schema_(schema),
       data_(data),
       fast_end_(data + std::max<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(size) - kAhead, 0)),
+      run_end_(data + std::max<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(size) - kNumberRunAhead, 0)),
+      read_run_(number_run_reader<T>()),
       batch_(batch),
       tallies_(schema.streams.size()) {
   batch_.columns.resize(schema.streams.size());
@@ -125,8 +129,14 @@ void CtfParser<T>::dense(int stream) {
   CtfColumn<T>& column = batch_.columns[static_cast<std::size_t>(stream)];
   const auto dim = static_cast<std::size_t>(schema_.streams[static_cast<std::size_t>(stream)].dim);
   T* const values = column.values.room(dim);
-  std::size_t count = 0;
+  std::size_t count = 0, next_run = 0;
   for (;;) {
+    if (count >= next_run && dim - count >= kShortestRun && p_ < run_end_ && read_run_ != nullptr) {
+      const NumberRun run = read_run_(p_, run_end_, values + count, dim - count);
+      p_ = run.end;
+      count += run.count;
+      next_run = count + (run.count == 0 ? kRunPause : 0);
+    }
     skip_blanks();
     if (p_ == end_ || ends_values(*p_)) break;
     if (count == dim) return lose(CtfFaultKind::kTooMany, p_, stream);

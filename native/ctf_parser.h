@@ -14,6 +14,7 @@
 #include "buffer.h"
 #include "ctf_fault.h"
 #include "ctf_schema.h"
+#include "number_run.h"
 
 namespace headrace {
 
@@ -73,6 +74,8 @@ class CtfParser {
   const CtfSchema& schema_;
   const std::uint8_t* const data_;
   const std::uint8_t* const fast_end_;  // before it, numbers may be read in words
+  const std::uint8_t* const run_end_;   // and many at a time
+  const ReadNumberRun<T> read_run_;
   CtfBatch<T>& batch_;
   std::size_t longest_name_ = 0;
   std::vector<Tally> tallies_;
