@@ -120,8 +120,9 @@ std::string describe(const CtfFault& fault, const CtfPlace& place, const FileByt
       return at + "expected an index (digits, then ':' and a number) in a sample of sparse stream '" + stream.alias +
              "'" + came + "; write 'index:value' without a sign or blanks in it";
     case CtfFaultKind::kIndex:
-      return at + "expected an index from 0 to " + std::to_string(stream.dim - 1) + " in a sample" + of + came +
-             "; give the stream a larger dim, or correct the index";
+      return at +
+             (stream.dim == 0 ? "expected no value" : "expected an index from 0 to " + std::to_string(stream.dim - 1)) +
+             " in a sample" + of + came + "; give the stream a larger dim, or correct the index";
     case CtfFaultKind::kNoColon:
       return at + "expected ':' directly behind an index of sparse stream '" + stream.alias + "'" + came +
              "; write 'index:value' without blanks in it, or declare the stream dense";

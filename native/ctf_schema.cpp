@@ -19,8 +19,8 @@ void check_schema(const CtfSchema& schema) {
       throw std::invalid_argument(
           "expected the name of a stream without blanks or '|', and without '#' in front, got '" + stream.alias + "'");
     }
-    if (stream.dim < 1 || stream.dim > std::numeric_limits<std::int32_t>::max()) {
-      throw std::invalid_argument("expected a dim from 1 to 2147483647 of stream '" + stream.alias + "', got " +
+    if (stream.dim > std::numeric_limits<std::int32_t>::max()) {
+      throw std::invalid_argument("expected a dim of at most 2147483647 of stream '" + stream.alias + "', got " +
                                   std::to_string(stream.dim));
     }
     for (std::size_t j = 0; j < i; ++j) {

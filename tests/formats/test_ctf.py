@@ -222,6 +222,16 @@ def test_one_sample_a_record(tmp_path: pathlib.Path) -> None:
         everything(missing)
 
 
+def test_streams_of_no_width_hold_nothing(tmp_path: pathlib.Path) -> None:
+    streams = {"x": hr.dense(0), "w": hr.sparse(0)}
+    read = everything(source_of(tmp_path, b"1 |x |w\n1 |x\n", streams))
+    assert read["x"].values.shape == (2, 0)
+    assert (read["x"].lengths.tolist(), read["w"].lengths.tolist()) == ([2], [1])
+    for content, message in ((b"1 |x 1\n", "at most 0 values"), (b"1 |w 0:1\n", "expected no value in a sample")):
+        with pytest.raises(hr.DataError, match=message):
+            everything(source_of(tmp_path, content, streams))
+
+
 # What a file may not hold, with the line that a message must name.
 REFUSED = {
     "too many values": (b"1 |x 1 2\n2 |x 1 2 3\n", 2),

@@ -70,6 +70,36 @@ def test_only_the_beginning_is_looked_at(tmp_path: pathlib.Path) -> None:
     assert list(hr.infer_ctf(tmp_path / "a.ctf.gz").streams) == ["x", "y"]
 
 
+@pytest.mark.parametrize("block", [1, 10, 25, 1000])
+@pytest.mark.parametrize("max_bytes", [1, 30, 70, 1 << 40])
+def test_blocks_make_no_difference(
+    block: int, max_bytes: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"\n\n1 |x 1 2 3 4 5 6 7 8 9\n1 |w 3:1\n2 |x 1\n2 |x 2 |w 9:1\n3 |z 7 |w 1:1" + b" 2:1" * 20 + b"\n4 |x 1"
+    wanted = infer(tmp_path, content, max_bytes=max_bytes)
+    monkeypatch.setattr("headrace.formats.infer._BLOCK", block)
+    assert infer(tmp_path, content, max_bytes=max_bytes) == wanted
+    if max_bytes > len(content):
+        assert wanted.streams == {"x": hr.dense(9), "w": hr.sparse(10), "z": hr.dense(1)}
+        assert wanted.notes[0] == f"looked at all {len(content)} bytes: 6 lines, 4 sequences with ids"
+
+
+@pytest.mark.parametrize("value", [b"1", b"-1", b"+1.5", b"1.", b"1e5", b"1.5e-3", b"12E+3"])
+def test_numbers(value: bytes, tmp_path: pathlib.Path) -> None:
+    assert infer(tmp_path, b"|x " + value + b"\t2\r\n|w 3:" + value).notes[1:] == (
+        "x: dense, dim 2",
+        "x: not one sample on each line, so a sequence",
+        "w: sparse, dim 4 is one more than the largest index seen, so a lower bound",
+        "w: not one sample on each line, so a sequence",
+    )
+
+
+@pytest.mark.parametrize("value", [b".5", b"1.e5", b"inf", b"0x1", b"1_0", b"1e", b"--1"])
+def test_what_is_no_number_is_said(value: bytes, tmp_path: pathlib.Path) -> None:
+    notes = infer(tmp_path, b"|x 1 2\n|x 3 " + value + b"\n").notes
+    assert "x: 1 samples are malformed, the first on line 2" in notes
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

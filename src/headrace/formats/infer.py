@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,10 +14,17 @@ from headrace.errors import DataError
 from headrace.formats.ctf_schema import MAX_DIM, CtfStream, check_alias
 from headrace.formats.files import AnyPath, find_files, open_bytes
 
+_BLOCK = 4 << 20  # bytes that are looked at in one go
+
+_NUMBER = rb"[+-]?[0-9]++(?:\.(?:[0-9]++(?:[eE][+-]?[0-9]++)?+)?+|[eE][+-]?[0-9]++)?+"
+_PAIR = rb"[0-9]{1,10}+:" + _NUMBER
+_DENSE = re.compile(rb"[ \t]*+" + _NUMBER + rb"(?:[ \t]++" + _NUMBER + rb")*+[ \t]*+")
+_SPARSE = re.compile(rb"[ \t]*+" + _PAIR + rb"(?:[ \t]++" + _PAIR + rb")*+[ \t]*+")
+_INDEX = re.compile(rb"([0-9]+):")
+_ONE_NUMBER, _ONE_PAIR = re.compile(_NUMBER), re.compile(_PAIR)
 _SAMPLE = re.compile(rb"([^\x00-\x20]+)([^\x00-\x08\x0a-\x1f]*)")
 _ID = re.compile(rb"[0-9]+")
-_NUMBER = re.compile(rb"[+-]?[0-9]+(\.[0-9]*|([eE][+-]?[0-9]+)|\.[0-9]+[eE][+-]?[0-9]+)?")
-_PAIR = re.compile(rb"([0-9]+):[+-]?[0-9]")
+_FIRST_LINE = re.compile(rb"[^\xef\xbb\xbf\s][^\n]*(\n|$)")  # that has something in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +60,37 @@ class _Seen:
         self.bad = 0
         self.first_bad = ""
 
-    def add(self, values: list[bytes], record: int, line: int) -> None:
-        """Takes a sample."""
+    def add(self, text: bytes, record: int, line: int) -> None:
+        """Takes a sample: what follows its name."""
         self.samples += 1
         if record != self.record:
             self.record, self.in_record = record, 0
             self.records += 1
         self.in_record += 1
         self.most_in_record = max(self.most_in_record, self.in_record)
-        if not values:
-            return
-        pairs = [int(m[1]) for value in values if (m := _PAIR.match(value)) and len(m[1]) <= 10]
-        if pairs and max(pairs) >= MAX_DIM:
-            pairs = []
-        good = len(pairs) if pairs else sum(_NUMBER.fullmatch(value) is not None for value in values)
-        if good < len(values):
+        if _SPARSE.fullmatch(text):
+            indices, count = [int(index) for index in _INDEX.findall(text)], 0
+            good = True
+        elif _DENSE.fullmatch(text):
+            indices, count, good = [], len(text.split()), True
+        else:
+            values = text.split()
+            if not values:
+                return
+            indices = [int(value.partition(b":")[0]) for value in values if _ONE_PAIR.match(value)]
+            count = 0 if indices else sum(_ONE_NUMBER.fullmatch(value) is not None for value in values)
+            good = False
+        if indices and max(indices) >= MAX_DIM:
+            indices, good = [], False
+        if not good:
             self.bad += 1
             self.first_bad = self.first_bad or f"line {line}"
-        if pairs:
+        if indices:
             self.sparse += 1
-            self.largest = max(self.largest, *pairs)
-        elif good:
-            self.shortest = min(self.shortest, len(values)) if self.dense else len(values)
-            self.longest = max(self.longest, len(values))
+            self.largest = max(self.largest, *indices)
+        elif count:
+            self.shortest = min(self.shortest, count) if self.dense else count
+            self.longest = max(self.longest, count)
             self.dense += 1
 
 
@@ -89,7 +103,7 @@ def infer_ctf(file: AnyPath, *, max_bytes: int = 1 << 20, skip_ids: bool = False
     be sequences.
 
     Args:
-        file: The file; `.gz` and `.zst` are unpacked.
+        file: The file, or a pattern, of whose files the first is looked at; `.gz` and `.zst` are unpacked.
         max_bytes: How much of it is looked at, at least the first line.
         skip_ids: Each line is a record, whatever it begins with.
 
@@ -107,58 +121,89 @@ def infer_ctf(file: AnyPath, *, max_bytes: int = 1 << 20, skip_ids: bool = False
         (True, {'word': (8, True), 'pos': (2, False)})
         >>> folder.cleanup()
     """
-    (path,) = find_files([os.fspath(file)])
+    path = find_files(file)[0]
     content = open_bytes(path)
-    content.check_unchanged()
-    size = content.size
-    text = _beginning(content, whole("max_bytes", max_bytes, 1))
-    head = _native.FileBytes.from_memory(np.frombuffer(text, np.uint8), path)
-    ids, first_line, begins, *_ = _native.index_ctf(head, skip_ids, "", 0)  # refuses what is no such file
+    size, looked, lines = content.size, 0, _Lines()
     seen: dict[bytes, _Seen] = {}
-    records = lines = 0
-    for line, record, samples in _lines(text[int(begins[0]) :], ids, first_line):
-        lines, records = lines + 1, record + 1
-        for name, values in samples:
-            seen.setdefault(name, _Seen()).add(values, record, line)
+    for text in _blocks(content, whole("max_bytes", max_bytes, 1)):
+        begin = (
+            0 if looked else lines.begin(_native.FileBytes.from_memory(np.frombuffer(text, np.uint8), path), skip_ids)
+        )
+        looked += len(text)
+        for line, record, samples in lines.take(text[begin:]):
+            for name, values in samples:
+                seen.setdefault(name, _Seen()).add(values, record, line)
+    ids, records = lines.ids, lines.record + 1
     streams: dict[str, CtfStream] = {}
-    part = f"all {size:,} bytes" if len(text) == size else f"the first {len(text):,} of {size:,} bytes"
+    part = f"all {size:,} bytes" if looked == size else f"the first {looked:,} of {size:,} bytes"
     what = f"{records:,} sequences with ids" if ids else "each line is a record, without ids"
-    notes = [f"looked at {part}: {lines:,} lines, {what}"]
+    notes = [f"looked at {part}: {lines.count:,} lines, {what}"]
     for name, stream in seen.items():
         _describe(name, stream, ids, records, streams, notes)
     if not streams:
-        raise DataError(f"{path}: expected samples such as '|name 1 2 3', found none in the first {len(text):,} bytes")
-    if ids and records > 1 and records == lines:
+        raise DataError(f"{path}: expected samples such as '|name 1 2 3', found none in the first {looked:,} bytes")
+    if ids and records > 1 and records == lines.count:
         notes.append("every sequence has one line: pass sequence=False with the streams to have plain columns")
     return InferredCtf(streams, ids, tuple(notes))
 
 
-def _beginning(content: _native.FileBytes, max_bytes: int) -> bytes:
-    """The first lines of a file, about as many bytes as asked for, at least one line with something in it."""
-    size = max_bytes
+def _blocks(content: _native.FileBytes, max_bytes: int) -> Iterator[bytes]:
+    """Whole lines from the beginning of a file, about as many bytes as asked for, at least one with something in it."""
+    start, want, found = 0, min(_BLOCK, max_bytes), False
     while True:
-        text = content.array()[:size].tobytes()
-        if len(text) == content.size:
-            return text
-        end = text.rfind(b"\n") + 1
-        if text[:end].strip(b"\xef\xbb\xbf \t\r\n\v\f"):
-            return text[:end]
-        size *= 2
+        content.check_unchanged()
+        text = content.array()[start : start + want].tobytes()
+        ended = start + len(text) == content.size
+        if not ended:
+            text = text[: text.rfind(b"\n") + 1]
+        line = None if found else _FIRST_LINE.search(text)
+        if line is not None and len(text) > max_bytes:  # as far as asked for, but not less than the first line
+            text = text[: max(line.end(), text.rfind(b"\n", 0, max_bytes) + 1)]
+        found = found or line is not None
+        if ended or (text and found):
+            yield text
+            start += len(text)
+            if ended or start >= max_bytes:
+                return
+            want = min(_BLOCK, max_bytes - start)
+        elif found and start + want >= max_bytes:
+            return  # the next line isn't whole
+        else:
+            want = min(2 * want, max_bytes - start) if found else 2 * want
 
 
-def _lines(text: bytes, ids: bool, first_line: int) -> Iterator[tuple[int, int, list[tuple[bytes, list[bytes]]]]]:
-    """Of each line its number (from 1), the number of its record (from 0), and its samples."""
-    record, current = -1, None
-    rows = text.split(b"\n")
-    if not rows[-1]:
-        rows.pop()
-    for number, row in enumerate(rows, first_line + 1):
-        found = _ID.match(row) if ids else None
-        if not ids or (found is not None and int(found[0]) != current):
-            record += 1
-            current = int(found[0]) if found is not None else None
-        matches = [_SAMPLE.match(piece) for piece in row.split(b"|")[1:] if not piece.startswith(b"#")]
-        yield number, record, [(m[1], m[2].split()) for m in matches if m is not None]
+class _Lines:
+    """Goes through lines, block by block, and tells records apart."""
+
+    def __init__(self) -> None:
+        self.ids = False
+        self.count = self.first_line = 0
+        self.record = -1
+        self._current: int | None = None
+
+    def begin(self, block: _native.FileBytes, skip_ids: bool) -> int:
+        """Looks at how the file begins, and tells at which byte.
+
+        Raises:
+            DataError: If no such file begins so.
+        """
+        self.ids, self.first_line, begins, *_ = _native.index_ctf(block, skip_ids, "", 0)
+        return int(begins[0])
+
+    def take(self, text: bytes) -> Iterator[tuple[int, int, list[tuple[bytes, bytes]]]]:
+        """Of each line its number (from 1), that of its record (from 0), and the names and texts of its samples."""
+        rows = text.split(b"\n")
+        if not rows[-1]:
+            rows.pop()
+        for row in rows:
+            self.count += 1
+            if not self.ids:
+                self.record += 1
+            elif (found := _ID.match(row)) is not None and int(found[0]) != self._current:
+                self.record += 1
+                self._current = int(found[0])
+            matches = [_SAMPLE.match(piece) for piece in row.split(b"|")[1:] if not piece.startswith(b"#")]
+            yield self.first_line + self.count, self.record, [(m[1], m[2]) for m in matches if m is not None]
 
 
 def _describe(
