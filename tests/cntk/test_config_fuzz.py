@@ -119,7 +119,7 @@ def test_what_a_fuzzer_found(folder: pathlib.Path) -> None:
         ("x" * 1_000_000, "expected a section 'reader'"),
         ("[" * 1_000_000, "at most 64 brackets"),
         ('"' * 999_999, 'a closing "'),
-        ("=\n" * 500_000, "expected a value after"),
+        ("=\n" * 50_000, "expected a value after"),
     ],
 )
 def test_large_and_deep_texts_are_refused(text: str, message: str, tmp_path: pathlib.Path) -> None:
@@ -132,6 +132,6 @@ def test_large_and_deep_texts_are_refused(text: str, message: str, tmp_path: pat
 
 def test_many_unknown_entries_are_counted(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "r.cntk"
-    unknown = "\n".join(f"window{number} = 1" for number in range(50_000))
+    unknown = "\n".join(f"window{number} = 1" for number in range(9000))
     path.write_text(f"readerType = CNTKBinaryReader; file = a\n{unknown}")
-    assert read_config(path, None, must_exist=False).warnings[-1] == "and 49,900 more"
+    assert read_config(path, None, must_exist=False).warnings[-1] == "and 8,900 more"

@@ -1,7 +1,8 @@
 """Coverage-guided fuzzing of CNTK's configurations: `python -m tests.fuzz.fuzz_config CORPUS… [-max_total_time=900]`.
 
-Needs `pip install atheris`; its arguments are libFuzzer's. With `--keep FILE CORPUS` it writes the small inputs of a
-corpus to a file, one a line in hexadecimal, which `tests/cntk/test_config_fuzz.py` replays.
+Needs `pip install atheris`; its arguments are libFuzzer's: `-merge=1 SMALL LARGE` minimises a corpus. With
+`--keep FILE CORPUS` it writes the small inputs of a corpus to a file, one a line in hexadecimal, which
+`tests/cntk/test_config_fuzz.py` replays.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def functions(package: str) -> Iterator[types.FunctionType]:
                     yield plain
 
 
-def keep(target: pathlib.Path, corpus: pathlib.Path, longest: int = 120) -> None:
+def keep(target: pathlib.Path, corpus: pathlib.Path, longest: int = 200) -> None:
     """Writes the inputs of a corpus that aren't long."""
     inputs = {path.read_bytes() for path in corpus.iterdir() if path.stat().st_size <= longest}
     target.write_text("".join(f"{data.hex()}\n" for data in sorted(inputs, key=lambda data: (len(data), data))))
@@ -104,7 +105,9 @@ def main() -> None:
     for function in functions("headrace.cntk.config"):
         atheris.instrument_func(function)
     logging.getLogger("headrace").setLevel(logging.CRITICAL)
-    arguments = [argument if argument.startswith("-") else os.path.abspath(argument) for argument in sys.argv]
+    again = f"env PYTHONPATH={pathlib.Path(__file__).parents[2]} {sys.executable} -m tests.fuzz.fuzz_config"
+    paths = [argument if argument.startswith("-") else os.path.abspath(argument) for argument in sys.argv[1:]]
+    arguments = [again, *paths]  # the first is what `-merge=1` runs
     memory = "/dev/shm"
     with tempfile.TemporaryDirectory(dir=memory if os.path.isdir(memory) else None) as name:
         folder = pathlib.Path(name)
