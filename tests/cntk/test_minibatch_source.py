@@ -222,6 +222,28 @@ def test_text_is_read_through_its_deserializer(tmp_path: pathlib.Path) -> None:
         source.next_minibatch(9)
 
 
+def test_text_is_as_strict_as_it_is_asked_to_be(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "a.ctf"
+    path.write_text("1 |a 1\n2 |b 2\n1 |a 3 |b 4\n")
+    streams = {name: cntk.StreamDef(field=name, shape=1) for name in "ab"}
+    for level, messages in ((0, 0), (1, 1)):
+        caplog.clear()
+        with MinibatchSource(
+            cntk.CTFDeserializer(path, streams), randomize=False, max_sweeps=1, trace_level=level
+        ) as source:
+            assert len(caplog.records) == messages
+            assert rest(source, 9) == [{"a": [[[1]], [], [[3]]], "b": [[], [[2]], [[4]]], "end": True}]
+    assert "lines 1 and 3" in caplog.text
+    with pytest.raises(hr.DataError, match="1 on lines 1 and 3"):
+        MinibatchSource(cntk.CTFDeserializer(path, streams, strict=True))
+    text = cntk.CTFDeserializer(path, streams, require_all=True)
+    with (
+        MinibatchSource(text, trace_level=0, randomize=False) as source,
+        pytest.raises(hr.DataError, match=r"allowed errors \(0\).*sequence 1.*stream 'b'"),
+    ):
+        source.next_minibatch(9)
+
+
 def test_a_configuration_makes_a_source(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.ctf").write_text("|a 1\n|a 2\n|a 3\n")
     config = tmp_path / "reader.cntk"

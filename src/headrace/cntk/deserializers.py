@@ -88,6 +88,8 @@ class Deserializer(ABC):
     max_errors: int = 0
     chunk_size: int = CHUNK_SIZE
     trace_level: int | None = None
+    remarks: tuple[str, ...] = ()
+    """What was noticed when the data was opened."""
 
     @abstractmethod
     def open(self) -> SequenceSource:
@@ -162,6 +164,8 @@ class CTFDeserializer(Deserializer):
         trace_level: 0 tells errors, 1 warnings too, 2 everything; by default that of the minibatch source.
         precision: `"float"` or `"double"`.
         keep_data_in_memory: Keep what has been parsed.
+        require_all: Make a sequence without a sample of some stream a mistake, as it is to CNTK.
+        strict: Refuse a file in which a sequence id comes again after another one.
 
     Raises:
         ValueError: If a stream lacks its field or its shape, or an option has no sense.
@@ -188,6 +192,8 @@ class CTFDeserializer(Deserializer):
         trace_level: int | None = None,
         precision: str = "float",
         keep_data_in_memory: bool = False,
+        require_all: bool = False,
+        strict: bool = False,
     ) -> None:
         self.filename = os.fspath(filename)
         self.streams = _checked(streams, self.kind)
@@ -200,6 +206,8 @@ class CTFDeserializer(Deserializer):
         self.skip_sequence_ids = False
         self.cache_index = False
         self.keep_data_in_memory = False
+        self.require_all = False
+        self.strict = False
         self.precision = "float"
         self["skip_sequence_ids"] = skip_sequence_ids
         self["max_errors"] = max_errors
@@ -207,6 +215,8 @@ class CTFDeserializer(Deserializer):
         self["cache_index"] = cache_index
         self["precision"] = precision
         self["keep_data_in_memory"] = keep_data_in_memory
+        self["require_all"] = require_all
+        self["strict"] = strict
         if trace_level is not None:
             self["trace_level"] = trace_level
 
@@ -221,6 +231,8 @@ class CTFDeserializer(Deserializer):
             "tracelevel": ("trace_level", number(0, (1 << 31) - 1)),
             "precision": ("precision", precision),
             "keepdatainmemory": ("keep_data_in_memory", boolean),
+            "requireall": ("require_all", boolean),
+            "strict": ("strict", boolean),
         }
 
     def open(self) -> SequenceSource:
@@ -230,13 +242,16 @@ class CTFDeserializer(Deserializer):
             make = sparse if stream.is_sparse else dense
             alias = stream.field or name
             streams[name] = make(_dim(name, stream), alias=alias, defines_size=stream.defines_mb_size)
-        source: SequenceSource = CtfSource(
+        source = CtfSource(
             self.filename,
             streams,
             skip_ids=self.skip_sequence_ids,
             dtype="float64" if self.precision == "double" else "float32",
+            require_all=self.require_all,
+            strict=self.strict,
             index="auto" if self.cache_index else "memory",
         )
+        self.remarks = tuple(warning.message for warning in source.warnings)
         return KeptSequences(source) if self.keep_data_in_memory else source
 
 

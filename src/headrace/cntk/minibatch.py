@@ -345,8 +345,9 @@ def _open(given: Sequence[Deserializer], trace_level: int) -> tuple[Join, list[A
             source.close()
         raise
     levels = [trace_level if one.trace_level is None else one.trace_level for one in given]
-    if trace_level >= 1:
-        for remark in join.remarks:
+    remarks = [(trace_level, join.remarks), *((level, one.remarks) for level, one in zip(levels, given, strict=True))]
+    for level, texts in remarks:
+        for remark in texts if level >= 1 else ():
             _log.warning("%s", remark)
     accounts = [Account(name, one.max_errors, level) for name, one, level in zip(names, given, levels, strict=True)]
     return join, accounts
