@@ -14,8 +14,11 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("fast", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("slow", max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+collect_ignore: list[str] = []
 if importlib.util.find_spec("torch") is None:
-    collect_ignore = ["nmt"]  # the core is tested wherever Python and NumPy are
+    collect_ignore.append("nmt")  # the core is tested wherever Python and NumPy are
+if importlib.util.find_spec("typer") is None:
+    collect_ignore.append("cli")
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 

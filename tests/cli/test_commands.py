@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import json
 import pathlib
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,9 @@ def test_version_and_help(capsys: Captured) -> None:
         (["check", "a.npz", "--streams", "x"], "--streams, 'x': expected NAME=FORMAT:DIM"),
         (["convert", "a.npz", "b.csv"], "b.csv: the ending doesn't say what to write; give --to"),
         (["convert", "a.npz", "b.jsonl.gz"], "the ending doesn't say"),
+        (["convert", "a.npz", "nowhere/b.jsonl"], "nowhere/b.jsonl: there is no folder nowhere; make it first"),
+        (["convert", "a.npz", "/dev/null", "--to", "jsonl", "--overwrite"], "/dev/null is no file (a folder, a pipe"),
+        (["convert", "a.npz", "/tmp", "--to", "jsonl", "--overwrite"], "/tmp is no file"),
     ],
 )
 def test_mistakes_in_the_command_are_one_line(argv: list[str], message: str, capsys: Captured) -> None:
@@ -219,6 +224,7 @@ def test_converting_to_binary_and_text(npz: str, tmp_path: pathlib.Path, capsys:
     binary, text = str(tmp_path / "a.cbf"), tmp_path / "a.ctf.gz"
     assert main(["convert", npz, binary]) == 0
     assert main(["convert", binary, str(tmp_path / "b.npz")]) == 0
+    assert main(["check", binary]) == 0
     block, back = some_block(), open_npz(tmp_path / "b.npz")
     assert back.keys().tolist() == list(range(40))
     found = back.parse(np.arange(40)).columns
@@ -229,6 +235,14 @@ def test_converting_to_binary_and_text(npz: str, tmp_path: pathlib.Path, capsys:
     assert len(lines) == int(np.maximum(block.columns["x"].lengths, block.columns["w"].lengths).sum())
     assert lines[0].startswith(f"{block.keys[0]}\t|x")
     assert capsys.readouterr().err == ""
+
+
+def test_whole_numbers_stay_whole(tmp_path: pathlib.Path) -> None:
+    np.savez(tmp_path / "a.npz", y=np.array([[3], [4]], np.int16))
+    chain = ["a.npz", "b.arrow", "c.npz", "d.jsonl"] if importlib.util.find_spec("pyarrow") else ["a.npz", "d.jsonl"]
+    for before, after in pairwise(chain):
+        assert main(["convert", str(tmp_path / before), str(tmp_path / after)]) == 0
+    assert (tmp_path / "d.jsonl").read_text().splitlines()[1] == '{"key": 1, "streams": {"y": [[4]]}}'
 
 
 def test_text_gets_ids_only_where_they_say_something(tmp_path: pathlib.Path) -> None:

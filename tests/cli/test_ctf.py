@@ -70,6 +70,10 @@ def test_warnings_count_if_asked(ctf: pathlib.Path, capsys: Captured) -> None:
     assert "warning: train.ctf" in capsys.readouterr().out
     assert main(["check", "train.ctf", *STREAMS, "--strict"]) == 1
     assert "no final newline  1" in capsys.readouterr().out
+    ctf.write_text("1 |word 1:1\n")
+    assert main(["check", "train.ctf", *STREAMS]) == 0
+    assert main(["check", "train.ctf", *STREAMS, "--strict"]) == 1
+    assert "'tag'" in capsys.readouterr().out
 
 
 def test_streams_are_inferred_and_said(ctf: pathlib.Path, capsys: Captured) -> None:

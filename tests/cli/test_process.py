@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import pathlib
 import resource
 import signal
@@ -10,6 +11,7 @@ import sys
 
 import pytest
 
+from headrace.cli import main
 from headrace.formats.npz import write_npz
 from tests.formats.helpers import some_block, streams_of
 
@@ -35,6 +37,11 @@ def npz(tmp_path: pathlib.Path) -> pathlib.Path:
     path = tmp_path / "data.npz"
     write_npz(path, streams_of(), [some_block(rows=20_000)])
     return path
+
+
+def test_the_script_is_installed() -> None:
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="headrace")
+    assert script.load() is main
 
 
 def test_exit_codes(npz: pathlib.Path) -> None:
@@ -83,6 +90,7 @@ def test_a_full_disk_leaves_nothing(npz: pathlib.Path, ending: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "File too large; nothing was written: make room, or write to another disk\n" in done.stderr
+    named = f"out.{ending}: File too large; nothing was written: make room, or write to another disk\n"
+    assert done.stderr.endswith(named)
     assert done.stderr.count("\n") == 1
     assert [path.name for path in npz.parent.iterdir()] == ["data.npz"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -34,7 +34,10 @@ def check(
     base_dir: options.BaseDir = None,
     skip_ids: options.SkipIds = False,
     max_errors: Annotated[int | None, typer.Option(min=0, help="Problems that are tolerated.", metavar="N")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for problems, too.")] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Take warnings for problems, and sequences that lack a stream, as CNTK does."),
+    ] = False,
     list_all: Annotated[bool, typer.Option("--all", help=f"List all problems, not the first {LISTED}.")] = False,
     double: options.Double = False,
     from_: options.From = "",
@@ -53,6 +56,7 @@ def check(
     """  # noqa: D301  typer wants the character, not the backslash
     given = files or []
     found = inputs_of(given, from_, streams, config, section, skip_ids=skip_ids, double=double, base_dir=base_dir)
+    found = [replace(one, require_all=strict) for one in found]
     reports = []
     for one in found:
         source = open_input(one)

@@ -55,15 +55,16 @@ def convert(
     form = format_of(os.fspath(output), to)
     if form is None or (str(output).endswith(PACKED) and form != "ctf"):
         raise PlanError(f"{output}: the ending doesn't say what to write; give --to, one of {', '.join(FORMATS)}")
-    if output.exists() and not overwrite:
-        raise PlanError(f"{output} is there already; --overwrite replaces it")
-    if output.exists() and input_.exists() and output.samefile(input_):
-        raise PlanError(f"{output} is the file that is read; write to another one")
+    _check_output(input_, output, overwrite)
     one = single_input(input_, from_, streams, config, section, skip_ids=skip_ids, double=double)
     source = open_input(one)
     tolerated = _Tolerated(one.max_errors if max_errors is None else max_errors)
     try:
         written = WRITERS[form](os.fspath(output), source, tolerated)
+    except OSError as error:
+        if error.filename is None:  # in writing, which says no more than that the disk is full
+            error.filename = os.fspath(output)
+        raise
     finally:
         source.close()
     if tolerated.problems:
@@ -74,6 +75,20 @@ def convert(
     else:
         line(f"{output}: {count(written, 'sequence')}, {count(output.stat().st_size, 'byte')}")
     return 0
+
+
+def _check_output(input_: Path, output: Path, overwrite: bool) -> None:
+    """Refuses what can't be written to, or shouldn't, before anything is read."""
+    if not output.parent.is_dir():
+        raise PlanError(f"{output}: there is no folder {output.parent}; make it first")
+    if not output.exists():
+        return
+    if not output.is_file():
+        raise PlanError(f"{output} is no file (a folder, a pipe or a device); name a file to be written")
+    if not overwrite:
+        raise PlanError(f"{output} is there already; --overwrite replaces it")
+    if input_.exists() and output.samefile(input_):
+        raise PlanError(f"{output} is the file that is read; write to another one")
 
 
 class _Tolerated:

@@ -53,6 +53,7 @@ class Input:
         skip_ids: As of CTF.
         double: Whether numbers are read as float64.
         max_errors: Problems that a configuration tolerates.
+        require_all: Whether a sequence of text without a sample of some stream is a problem.
     """
 
     paths: list[str]
@@ -62,6 +63,7 @@ class Input:
     skip_ids: bool = False
     double: bool = False
     max_errors: int = 0
+    require_all: bool = False
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
@@ -200,7 +202,7 @@ def _open_ctf(one: Input) -> SequenceSource:
         (first, *_) = find_files(one.paths)
         streams = infer_ctf(first, skip_ids=one.skip_ids).streams
         remark(f'streams inferred from the beginning of {first}: --streams "{format_streams(streams)}"')
-    return CtfSource(one.paths, streams, skip_ids=one.skip_ids, dtype=one.dtype)
+    return CtfSource(one.paths, streams, skip_ids=one.skip_ids, dtype=one.dtype, require_all=one.require_all)
 
 
 def _open_cbf(one: Input) -> SequenceSource:

@@ -31,7 +31,9 @@ BaseDir: TypeAlias = Annotated[
     typer.Option(metavar="DIR", help="Where relative paths in --config start from, if not the working directory."),
 ]
 SkipIds: TypeAlias = Annotated[bool, typer.Option("--skip-ids", help="Every line is a sequence, whatever its id.")]
-Double: TypeAlias = Annotated[bool, typer.Option("--double", help="Read numbers as float64 instead of float32.")]
+Double: TypeAlias = Annotated[
+    bool, typer.Option("--double", help="Read the numbers of text as float64 instead of float32.")
+]
 From: TypeAlias = Annotated[
     str, typer.Option("--from", metavar="FORMAT", help="What the file is: ctf, cbf, npz, arrow or jsonl.")
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from headrace.formats.sequences import SequenceStream
 
 KEY = "key"
 _METADATA = b"headrace"
+_NUMBER = re.compile(r"float|double|u?int(8|16|32|64)")
 
 
 def _pyarrow() -> Any:
@@ -136,10 +138,10 @@ def _stream(path: str, field: Any, shape: tuple[int, ...] | None) -> SequenceStr
         while str(item).startswith("fixed_size_list<"):
             sizes.append(item.list_size)
             item = item.value_type
-        if sizes and str(item) in ("float", "double"):
+        if sizes and _NUMBER.fullmatch(str(item)):
             return SequenceStream(field.name, shape or tuple(sizes), dtype=np.dtype(item.to_pandas_dtype()))
     raise DataError(
-        f"{path}: expected lists of samples in column {field.name!r} (fixed-size lists of floats, or lists of structs "
+        f"{path}: expected lists of samples in column {field.name!r} (fixed-size lists of numbers, or lists of structs "
         f"of index and value), got {field.type}"
     )
 
