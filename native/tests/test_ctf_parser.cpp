@@ -315,20 +315,53 @@ TEST(schemas_are_checked) {
   CHECK_THROWS(check_schema({{}, -1, false}), std::invalid_argument, "at least one stream");
   CHECK_THROWS(check_schema({{{"a b", false, 1}}, -1, false}), std::invalid_argument, "without blanks");
   CHECK_THROWS(check_schema({{{"", false, 1}}, -1, false}), std::invalid_argument, "got ''");
-  CHECK_THROWS(check_schema({{{"a", false, 0}}, -1, false}), std::invalid_argument, "got 0");
+  CHECK_THROWS(check_schema({{{"a", false, std::uint64_t{1} << 31}}, -1, false}), std::invalid_argument, "2147483648");
   CHECK_THROWS(check_schema({{{"a", false, 1}, {"a", true, 1}}, -1, false}), std::invalid_argument, "two streams");
   CHECK_THROWS(check_schema({{{"a", false, 1}}, 1, false}), std::invalid_argument, "no stream number 1");
 }
 
 namespace {
 
-const char* const kPieces[] = {"\n", "\n", "\r\n", "1 ", "2 ", " ", "  ", "\t", "|a ", "|a 1 2 3", "|a", "|x ", "|x",
-                               "|bc ", "|zz ", "|# ", "|", "1", "12", "0.5", "1:1 ",
-                               CHECK_THROWS(check_schema({{{"a", false, std::uint64_t{1} << 31}}, -1, false}),
-                                            std::invalid_argument, "got 2147483648");
-"100:1", "7:-.5 ", "-3 ", "+4e2 ", "1e ", "2.e1 ", "5:", "3:0.25 ", "\x01", "\x7f", "\xc3\xa4", ",", "e",
-    "1234567.8901 ", "123456789 ", "00000000000012 ", "|x 10:1 20:2 30:3 40:4 50:5 ", "|bc 0.1234 0.5678 0.9876 "
-};  // namespace
+const char* const kPieces[] = {"\n",
+                               "\n",
+                               "\r\n",
+                               "1 ",
+                               "2 ",
+                               " ",
+                               "  ",
+                               "\t",
+                               "|a ",
+                               "|a 1 2 3",
+                               "|a",
+                               "|x ",
+                               "|x",
+                               "|bc ",
+                               "|zz ",
+                               "|# ",
+                               "|",
+                               "1",
+                               "12",
+                               "0.5",
+                               "1:1 ",
+                               "99:2 ",
+                               "100:1",
+                               "7:-.5 ",
+                               "-3 ",
+                               "+4e2 ",
+                               "1e ",
+                               "2.e1 ",
+                               "5:",
+                               "3:0.25 ",
+                               "\x01",
+                               "\x7f",
+                               "\xc3\xa4",
+                               ",",
+                               "e",
+                               "1234567.8901 ",
+                               "123456789 ",
+                               "00000000000012 ",
+                               "|x 10:1 20:2 30:3 40:4 50:5 ",
+                               "|bc 0.1234 0.5678 0.9876 "};
 
 std::string random_text(std::mt19937& random) {
   std::string text = random() % 2 == 0 ? "1 " : "|a 1 2 3 ";
