@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.formats.cbf import CbfSource
 from headrace.formats.kept import KeptSequences
+from headrace.formats.sequences import Place
 from headrace.verify import same
 from tests.formats.sequence_columns import columns, pieces
 
@@ -247,6 +248,8 @@ def test_an_index_outside_is_an_error_of_its_sequence(path: pathlib.Path, index:
     source = opened(path, file_of([(bytes(content), 2, 3)]))
     parsed = source.parse(np.array([1, 0, 1, 0]))
     assert parsed.error_rows.tolist() == [1, 3]
+    assert parsed.place is not None
+    assert parsed.place(1) == Place("index out of range", 0, 0, 76, "w")
     assert parsed.dropped is not None
     assert parsed.dropped.tolist() == [False, True, False, True]
     assert parsed.columns["x"].lengths.tolist() == [1, 0, 1, 0]

@@ -18,7 +18,7 @@ from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
 from headrace.errors import DataChangedError, DataError, PlanError
 from headrace.formats.files import open_bytes
-from headrace.formats.sequences import Parsed, SequenceSource, SequenceStream
+from headrace.formats.sequences import Parsed, Place, SequenceSource, SequenceStream
 from headrace.formats.source import Fingerprint
 
 MAGIC = 0x636E746B5F62696E
@@ -220,7 +220,11 @@ class CbfSource(SequenceSource):
             number, at = faults[order[i]]
             return self._explain(int(records[rows[order[i]]]), number, at)
 
-        return Parsed(columns, dropped, np.array(rows, np.int64)[order], explain)
+        def place(i: int) -> Place:
+            number, at = faults[order[i]]
+            return Place("index out of range", 0, 0, at, self._streams[number].name)
+
+        return Parsed(columns, dropped, np.array(rows, np.int64)[order], explain, place=place)
 
     def deliver(self, parsed: Parsed) -> dict[str, Any]:
         """`Ragged` columns, or plain ones where each sequence has one sample.

@@ -55,8 +55,8 @@ class Place:
 
     Attributes:
         kind: Which; the same for all of this kind.
-        line: The line, from 1.
-        column: The column, from 1, in bytes.
+        line: The line, from 1; 0 in files that have no lines.
+        column: The column, from 1, in bytes; 0 likewise.
         byte: The offset in the file.
         stream: The stream concerned; None if none or not known.
     """
