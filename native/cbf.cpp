@@ -55,7 +55,7 @@ class Walk {
       sparse(samples);
     } else {
       const std::uint64_t sample_bytes = std::uint64_t{stream_->value_bytes} * stream_->dim;
-      if (samples > (chunk_.end - at_ - 4) / sample_bytes) {
+      if (sample_bytes > 0 && samples > (chunk_.end - at_ - 4) / sample_bytes) {
         need(chunk_.end - at_ + 1,
              std::to_string(samples) + " samples of " + std::to_string(stream_->dim) + " numbers");
       }
@@ -124,7 +124,8 @@ Place place_of(const FileBytes& file, const CbfStream& stream, std::uint64_t at)
     bytes = (4ull + stream.value_bytes) * place.entries + 4ull * place.samples;
   } else {
     const std::uint64_t sample_bytes = std::uint64_t{stream.value_bytes} * stream.dim;
-    bytes = place.samples > file.size() / sample_bytes ? file.size() + 1 : place.samples * sample_bytes;
+    const bool fit = sample_bytes == 0 || place.samples <= file.size() / sample_bytes;
+    bytes = fit ? place.samples * sample_bytes : file.size() + 1;
   }
   if (!fits(bytes, at + head)) throw DataChangedError(file.name() + " was written to while it was read");
   return place;

@@ -19,7 +19,7 @@ struct CbfStream {
   std::string name;
   bool sparse;
   std::uint32_t value_bytes;  // 4 or 8
-  std::uint32_t dim;          // at least 1
+  std::uint32_t dim;
 };
 
 // What the header says of a chunk, and where it ends.

@@ -94,7 +94,8 @@ void put_sample(std::span<const T> values, const CtfColumn& column, std::int64_t
 std::int64_t samples_of(const CtfColumn& column) {
   return std::visit(
       [&](const auto& values) {
-        if (!column.sparse) return static_cast<std::int64_t>(values.size() / std::max<std::uint64_t>(column.dim, 1));
+        if (!column.sparse && column.dim == 0) return column.offsets.empty() ? 0 : column.offsets.back();
+        if (!column.sparse) return static_cast<std::int64_t>(values.size() / column.dim);
         if (column.indices.size() != values.size() || column.entries.empty()) {
           throw std::invalid_argument("stream '" + column.alias + "': values, indices and entries differ in number");
         }

@@ -22,9 +22,7 @@ using Chunk = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint3
 
 CbfStream stream_of(const Stream& stream) {
   const auto& [name, sparse, value_bytes, dim] = stream;
-  if ((value_bytes != 4 && value_bytes != 8) || dim == 0) {
-    throw std::invalid_argument("expected values of 4 or 8 bytes and a width of at least 1");
-  }
+  if (value_bytes != 4 && value_bytes != 8) throw std::invalid_argument("expected values of 4 or 8 bytes");
   return {name, sparse, value_bytes, dim};
 }
 

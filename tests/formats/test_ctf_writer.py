@@ -159,6 +159,11 @@ def test_sequences_have_a_line_a_step(path: pathlib.Path) -> None:
     ]
 
 
+def test_samples_of_no_width_are_names_alone(path: pathlib.Path) -> None:
+    column = hr.Ragged(np.zeros((3, 0)), np.array([0, 1, 3]))
+    assert written(path, {"x": column}) == ["0\t|x", "1\t|x", "1\t|x"]
+
+
 def test_rows_of_arrays_are_single_samples(path: pathlib.Path) -> None:
     data = {"x": np.arange(8).reshape(2, 2, 2), "y": hr.Sparse.from_rows([([1], [1]), ([0, 2], [1, 2])], 3)}
     assert written(path, data) == ["|x 0 1 2 3 |y 1:1", "|x 4 5 6 7 |y 0:1 2:2"]

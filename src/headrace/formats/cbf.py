@@ -314,7 +314,7 @@ class CbfSource(SequenceSource):
         values = data.view(stream.dtype)
         if stream.sparse:
             return Ragged(Sparse(values, indices, entries, stream.shape[0]), offsets), bad_rows, bad_bytes
-        return Ragged(values.reshape(-1, *stream.shape), offsets), bad_rows, bad_bytes
+        return Ragged(values.reshape(int(offsets[-1]), *stream.shape), offsets), bad_rows, bad_bytes
 
     def _explain(self, record: int, number: int, at: int) -> str:
         (index,) = struct.unpack_from("<i", self._opened().array().data, at)
@@ -392,8 +392,8 @@ def _read_stream(data: memoryview, at: int, end: int) -> tuple[str, tuple[bool, 
         return f"{name!r}: expected 0 for dense or 1 for sparse, found {kind}", None, at
     if value_type > 1:
         return f"{name!r}: expected 0 for float32 or 1 for float64, found {value_type}", None, at
-    if not name or dim == 0:
-        return f"expected a name and a width of at least 1, found {name!r} and {dim}", None, at
+    if not name:
+        return "expected a name, found one of no bytes", None, at
     return name, (kind == 1, 4 << value_type, dim), at + 10 + length
 
 

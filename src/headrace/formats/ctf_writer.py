@@ -192,7 +192,7 @@ def _blocks(found: dict[str, Samples], count: int) -> Iterator[tuple[int, int]]:
         if isinstance(samples.values, Sparse):
             total += samples.values.offsets[samples.offsets] + samples.offsets
         else:
-            total += samples.offsets * samples.dim
+            total += samples.offsets * (samples.dim + 1)
     start = 0
     while start < count:
         stop = int(np.searchsorted(total, total[start] + _BLOCK, side="right")) - 1

@@ -177,8 +177,6 @@ def _dense(values: Any) -> NDArray[Any]:
     if isinstance(values, np.ma.MaskedArray):
         raise ValueError("the format has no masks; fill the array (`.filled(…)`)")
     width = int(np.prod(values.shape[1:], dtype=np.int64))
-    if width == 0:
-        raise ValueError(f"expected at least one number a sample, got the shape {values.shape}")
     return values.reshape(len(values), width)
 
 
