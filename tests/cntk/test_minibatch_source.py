@@ -200,6 +200,21 @@ def test_sequences_that_are_lost_are_left_out() -> None:
     assert source.next_minibatch(3) == {}
 
 
+@pytest.mark.parametrize("options", [{}, {"truncation_length": 2}, {"randomize": True}])
+def test_losing_everything_is_an_error_even_without_an_end(options: dict[str, Any]) -> None:
+    lengths = [1 + i % 3 for i in range(8)]
+    source = MinibatchSource(
+        InMemory(lengths, lost=range(8), max_errors=8), **{"randomize": False, "trace_level": 0, **options}
+    )
+    with pytest.raises(hr.DataError, match="all sequences of memory are lost to mistakes"):
+        source.next_minibatch(4)
+    ending = MinibatchSource(InMemory(lengths, lost=range(8), max_errors=8), max_sweeps=1, trace_level=0, **options)
+    assert ending.next_minibatch(4) == {}
+    source = in_order([2, 1, 2], frame_mode=True, sizes=False, lost=[0], max_errors=1, trace_level=0)
+    with pytest.raises(hr.DataError, match="memory, sequence 2: frame mode needs"):
+        source.next_minibatch(3)
+
+
 def test_text_is_read_through_its_deserializer(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.ctf"
     path.write_text("1 |a 1 2 |w 3:1\n1 |a 3 4\n2 |a 5 |w 0:2 1:1\n3 |a x |w 1:1\n")

@@ -25,7 +25,7 @@ class Account:
     """
 
     def __init__(self, name: str, budget: int, trace_level: int) -> None:
-        self._name = name
+        self.name = name
         self._budget = budget
         self._trace_level = trace_level
         self._count = 0
@@ -58,7 +58,7 @@ class Account:
             count += 1
             if count > self._budget:
                 raise DataError(
-                    f"Reached the maximum number of allowed errors ({self._budget}) while reading {self._name}: "
+                    f"Reached the maximum number of allowed errors ({self._budget}) while reading {self.name}: "
                     f"{parsed.explain(i)}"
                 )
             if self._trace_level >= 1:

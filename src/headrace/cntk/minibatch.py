@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.batch.columns import Ragged
 from headrace.cntk.account import Account
@@ -22,7 +23,7 @@ from headrace.cntk.truncated import HeldSequences
 from headrace.engine.stats import Stats
 from headrace.errors import DataError, PlanError
 from headrace.plan.cntk_order import CntkOrder, CntkWindow
-from headrace.plan.minibatches import Minibatch, Minibatches, Partition
+from headrace.plan.minibatches import Minibatches, Partition
 from headrace.plan.timeline import Place, Timeline
 from headrace.plan.truncated import Slots, Truncated
 
@@ -227,6 +228,7 @@ class MinibatchSource:
         self, size: int, partition: Partition
     ) -> tuple[dict[str, Ragged], tuple[SequencePiece, ...] | None, tuple[int, int], bool] | None:
         end_of_sweep = False
+        first = self._place.number
         while True:
             if self._held is not None:
                 self._restore_held(self._held)
@@ -235,7 +237,7 @@ class MinibatchSource:
                 return None
             step, parts = found
             columns, dropped = self._settle(parts)
-            pieces, layout = None, (0, 0)
+            pieces, layout, records = None, (0, 0), step.new
             if self._held is not None:
                 self._held.add(step.taken, columns, dropped)
                 columns, pieces = self._held.assemble(step)
@@ -245,12 +247,23 @@ class MinibatchSource:
             elif dropped is not None:
                 left = np.flatnonzero(~dropped)
                 columns = {name: column.take(left) for name, column in columns.items()}
-            self._check_frames(columns, step)
+                records = records[left]
+            if self._frame_mode:
+                self._check_frames(columns, records)
             self._state = step.after
             end_of_sweep |= step.end_of_sweep
             # A minibatch that lost all its sequences to mistakes would look like data; the next one stands for it.
             if any(len(column) for column in columns.values()):
                 return columns, pieces, layout, end_of_sweep
+            if self._place.number - first > self._join.num_records * (partition.workers + 1):
+                raise DataError(
+                    f"all sequences of {self._accounts[0].name} are lost to mistakes; correct the data, or see whether "
+                    "the streams are those of the file"
+                )
+
+    @property
+    def _place(self) -> Place:
+        return self._state.place if isinstance(self._state, Slots) else self._state
 
     def _settle(self, parts: list[Part]) -> tuple[dict[str, Ragged], Any]:
         """The columns of all sources, and which rows are dropped, after counting mistakes."""
@@ -270,15 +283,12 @@ class MinibatchSource:
             columns, dropped = self._settle(self._join.parse(np.array([h.record for h in missing], np.int64)))
             held.add(missing, columns, dropped)
 
-    def _check_frames(self, columns: dict[str, Ragged], step: Any) -> None:
-        if not self._frame_mode:
-            return
-        assert isinstance(step, Minibatch)
+    def _check_frames(self, columns: dict[str, Ragged], records: NDArray[np.int64]) -> None:
         for name, column in columns.items():
             wrong = np.flatnonzero(column.lengths != 1)
             if len(wrong):
                 raise DataError(
-                    f"{self._join.where(int(step.records[wrong[0]]))}: frame mode needs one sample of each stream in a "
+                    f"{self._join.where(int(records[wrong[0]]))}: frame mode needs one sample of each stream in a "
                     f"sequence, found {int(column.lengths[wrong[0]])} of {name!r}"
                 )
 
@@ -292,7 +302,7 @@ class MinibatchSource:
         forgotten. A state of `get_checkpoint_state` is taken too.
         """
         with self._lock:
-            return self._state.place.position if isinstance(self._state, Slots) else self._state.position
+            return self._place.position
 
     @current_position.setter
     def current_position(self, position: int | Mapping[str, Any]) -> None:
