@@ -78,6 +78,12 @@ class DeserializerConfig:
 
         Raises:
             PlanError: If a text file has no streams.
+
+        Example:
+            >>> from headrace.cntk import DeserializerConfig, StreamConfig
+            >>> text = DeserializerConfig("ctf", "train.ctf", {"x": StreamConfig("x", "x", "dense", 3)}, max_errors=2)
+            >>> text.deserializer().max_errors
+            2
         """
         from headrace.cntk.deserializers import CBFDeserializer, CTFDeserializer, StreamDef
 
@@ -159,12 +165,23 @@ class ReaderConfig:
         return {name: stream for one in self.deserializers for name, stream in one.streams.items()}
 
     def read(self) -> Dataset:
-        """Describes the data, in its order, to be shuffled and batched as any other; for a reader of one file.
+        r"""Describes the data, in its order, to be shuffled and batched as any other; for a reader of one file.
 
         Raises:
             OSError: If the file can't be opened.
             DataError: If it isn't of its format, or not what the configuration says.
             PlanError: If there are several files, which only `minibatch_source` joins.
+
+        Example:
+            >>> import pathlib, tempfile, headrace as hr
+            >>> from headrace.cntk import DeserializerConfig, ReaderConfig, StreamConfig
+            >>> folder = tempfile.TemporaryDirectory()
+            >>> path = pathlib.Path(folder.name, "train.ctf")
+            >>> _ = path.write_text("|x 1 2\n|x 3 4\n")
+            >>> text = DeserializerConfig("ctf", str(path), {"x": StreamConfig("x", "x", "dense", 2)})
+            >>> next(iter(hr.Loader(ReaderConfig((text,)).read().batch(2))))["x"].tolist()
+            [[1.0, 2.0], [3.0, 4.0]]
+            >>> folder.cleanup()
         """
         import headrace as hr
 
@@ -192,7 +209,7 @@ class ReaderConfig:
         )
 
     def minibatch_source(self, *, max_samples: int | None = None, max_sweeps: int | None = None) -> MinibatchSource:
-        """Opens the files, and gives minibatches as CNTK would.
+        r"""Opens the files, and gives minibatches as CNTK would.
 
         Args:
             max_samples: Samples after which reading ends.
@@ -202,6 +219,18 @@ class ReaderConfig:
             OSError: If a file can't be opened.
             DataError: If a file isn't of its format, or not what the configuration says.
             PlanError: If both limits are given.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> from headrace.cntk import DeserializerConfig, ReaderConfig, StreamConfig
+            >>> folder = tempfile.TemporaryDirectory()
+            >>> path = pathlib.Path(folder.name, "train.ctf")
+            >>> _ = path.write_text("|x 1 2\n|x 3 4\n|x 5 6\n")
+            >>> text = DeserializerConfig("ctf", str(path), {"x": StreamConfig("x", "x", "dense", 2)})
+            >>> source = ReaderConfig((text,), randomize=False, window=None).minibatch_source(max_sweeps=1)
+            >>> [source.next_minibatch(2)[source.streams.x].num_samples for _ in range(2)]
+            [2, 1]
+            >>> folder.cleanup()
         """
         from headrace.cntk.minibatch import INFINITELY_REPEAT, MinibatchSource
 
