@@ -335,3 +335,19 @@ def test_a_forked_process_goes_on_by_itself() -> None:
     assert [keys_of(again.next_minibatch(5)) for _ in range(3)] == expected
     source.close()
     again.close()
+
+
+def test_small_minibatches_are_parsed_together_and_cut_out_when_looked_at() -> None:
+    calls: list[int] = []
+    source = in_order([1, 2, 3, 4] * 50, multithreaded_deserializer=False)
+    parse = source._ahead._parse
+    source._ahead._parse = lambda records: calls.append(len(records)) or parse(records)  # type: ignore[func-returns-value]
+    kept = [next(iter(source.next_minibatch(4).values())) for _ in range(40)]
+    assert calls[0] == 2, "the first comes soon"
+    assert len(calls) < 10
+    assert sum(calls) >= sum(data.num_sequences for data in kept)
+    for data in kept:
+        counts = data.num_sequences, data.num_samples
+        assert (len(data.column), len(data.column.values)) == counts
+        assert (data.num_sequences, data.num_samples) == counts
+        assert data.column.offsets[0] == 0

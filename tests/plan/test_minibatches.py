@@ -127,6 +127,37 @@ def test_workers_together_read_everything_once(data: Data, size: int, workers: i
     assert data.timeline().at(end).number == len(numbers)
 
 
+@given(datas(), st.integers(1, 40), st.integers(1, 3), st.integers(1, 90), st.integers(1, 200), st.data())
+def test_a_run_is_its_minibatches_cut_one_by_one(
+    data: Data, size: int, workers: int, most: int, end: int, draw: st.DataObject
+) -> None:
+    minibatches = Minibatches(data.timeline(), end)
+    partition = Partition(workers, draw.draw(st.integers(0, workers - 1)))
+    place = Place()
+    for _ in range(3):
+        taken = 0
+        run = minibatches.cut_run(place, size, partition, most)
+        for found in run:
+            assert taken < most
+            cut = minibatches.cut(place, size, partition)
+            assert cut is not None
+            assert found.records.tolist() == cut.records.tolist()
+            assert found.numbers.tolist() == cut.numbers.tolist()
+            assert (found.end_of_sweep, found.after) == (cut.end_of_sweep, cut.after)
+            taken += len(cut.records)
+            place = found.after
+        if taken < most:
+            assert minibatches.cut(place, size, partition) is None
+
+
+def test_a_run_is_cut_within_blocks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_module, "BLOCK", 10)
+    minibatches = Minibatches(Data([1, 2, 3] * 30, [0, 90], None).timeline(), end=400)
+    assert [len(one.records) for one in minibatches.cut_run(Place(), 6, most=20)] == [3] * 7
+    with pytest.raises(PlanError, match="needs its size >= 1, got 0"):
+        minibatches.cut_run(Place(), 0)
+
+
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Data([1 + i % 5 for i in range(97)], [0, 20, 60, 97], CntkWindow(2), 3)
 

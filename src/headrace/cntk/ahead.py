@@ -1,10 +1,15 @@
-"""Cuts and parses minibatches, the next ones ahead of whoever asks."""
+"""Cuts and parses minibatches, the next ones ahead of whoever asks.
+
+Minibatches are often small, so neighbouring ones are cut and parsed in one go: a run. Each is then a range of the rows
+that were parsed.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -18,7 +23,8 @@ from headrace.engine.threads import run_threads
 from headrace.plan.minibatches import Partition
 
 _MAX_BYTES = 256 << 20
-_AHEAD = 2  # minibatches a worker
+_AHEAD = 2  # runs a worker
+_GROWTH = 4  # the first run is one minibatch, so that it comes soon; each further one is so many times longer
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
 
@@ -35,8 +41,47 @@ class Step(Protocol[S_co]):
         """The records that are to be parsed for it."""
 
 
-Cut = Callable[[S, int, Partition], "Step[S] | None"]
+Cut = Callable[[S, int, Partition, int], list[Any]]
+"""State, size, partition and a number of records: as many minibatches as have that many; none at the end."""
 Parse = Callable[[NDArray[np.int64]], list[Part]]
+
+
+class ParsedRows:
+    """The rows of a minibatch, among those that were parsed with them.
+
+    Args:
+        parts: What was parsed, of each source.
+        begin: The first row.
+        end: The row after the last.
+        clean: Whether there is no mistake and no warning in all that was parsed.
+    """
+
+    __slots__ = ("begin", "clean", "end", "parts")
+
+    def __init__(self, parts: list[Part], begin: int, end: int, clean: bool) -> None:
+        self.parts = parts
+        self.begin = begin
+        self.end = end
+        self.clean = clean
+
+    def cut_out(self) -> list[Part]:
+        """These rows alone."""
+        return [(records[self.begin : self.end], parsed.slice(self.begin, self.end)) for records, parsed in self.parts]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """Neighbouring minibatches that are parsed in one go."""
+
+    steps: list[Any]
+    records: NDArray[np.int64]
+
+
+class _Parsed:
+    """What was parsed; as a value of the engine's that isn't looked into."""
+
+    def __init__(self, parts: list[Part] | None) -> None:
+        self.parts = parts  # None: that failed
 
 
 class Ahead(Generic[S]):
@@ -46,53 +91,75 @@ class Ahead(Generic[S]):
     next one is asked for with others.
 
     Args:
-        cut: The plan: state, size, partition to the next minibatch.
+        cut: The plan.
         parse: Parses records; called by threads.
         workers: Threads; 0 works in the caller's.
+        most: Records that are parsed in one go, roughly.
     """
 
     # The threads refer to `cut` and `parse` but not to this object, so that they end when nobody has it any more.
-    def __init__(self, cut: Cut[S], parse: Parse, workers: int) -> None:
+    def __init__(self, cut: Cut[S], parse: Parse, workers: int, most: int = 1) -> None:
         self._cut = cut
         self._parse = parse
         self._workers = workers
-        self._run: Generator[Result[Any]] | None = None
+        self._most = most
+        self._runs: Iterator[_Run] | None = None  # cut in this thread
+        self._threads: Generator[Result[_Run]] | None = None
+        self._ready: Iterator[tuple[Any, ParsedRows]] = iter(())
         self._expected: tuple[Any, ...] | None = None
         self._process = os.getpid()
         self._stats = StatsCollector(workers, workers * _AHEAD)
 
-    def next(self, state: S, size: int, partition: Partition) -> tuple[Any, list[Part]] | None:
+    def next(self, state: S, size: int, partition: Partition) -> tuple[Any, ParsedRows] | None:
         """The minibatch that comes after a state; None at the end."""
-        expected, self._expected = self._expected, None
         asked = (state, size, partition)
-        if self._run is not None and (expected != asked or self._process != os.getpid()):
+        as_expected = self._expected == asked
+        self._expected = None
+        if not as_expected:
             self.close()
-        if self._run is None and self._workers and expected == asked:
-            self._process = os.getpid()
-            pieces = _pieces(self._cut, state, size, partition, self._stats)
-            work, workers = _work(self._parse), self._workers
-            self._run = run_threads(pieces, work, self._stats, workers=workers, prefetch=_AHEAD, max_bytes=_MAX_BYTES)
-        result = self._now(state, size, partition) if self._run is None else self._ready(self._run)
-        if result is None:
-            return None
-        self._expected = (result.piece.after, size, partition)
-        return result.piece, result.value[1].parts
-
-    def _ready(self, run: Generator[Result[Any]]) -> Result[Any] | None:
-        """The next result of the threads."""
         try:
-            return next(run, None)
+            found = next(self._ready, None)
+            if found is not None:
+                self._stats.delivered()
+            else:
+                result = self._next_run(asked, as_expected)
+                if result is None:
+                    return None
+                self._ready = _rows(result, self._parse)
+                found = next(self._ready)
         except BaseException:
-            self._run = None
+            self.close()
             raise
+        self._expected = (found[0].after, size, partition)
+        return found
 
-    def _now(self, state: S, size: int, partition: Partition) -> Result[Any] | None:
+    def _next_run(self, asked: tuple[S, int, Partition], as_expected: bool) -> Result[_Run] | None:
+        if self._threads is not None and self._process != os.getpid():
+            self._threads = None  # they are the parent's
+        if self._threads is None and (self._runs is None or (self._workers and as_expected)):
+            # The first is cut in this thread; those who go on like that have the rest from others.
+            first = 1 if self._runs is None else _GROWTH
+            self._runs = _cut_runs(self._cut, *asked, first, self._most, self._stats)
+            if self._workers and as_expected:
+                self._process = os.getpid()
+                self._threads = run_threads(
+                    self._runs,
+                    _work(self._parse),
+                    self._stats,
+                    workers=self._workers,
+                    prefetch=_AHEAD,
+                    max_bytes=_MAX_BYTES,
+                )
+        return self._now() if self._threads is None else next(self._threads, None)
+
+    def _now(self) -> Result[_Run] | None:
         """The result of working in this thread."""
+        assert self._runs is not None
         began = time.perf_counter()
-        step = next(_pieces(self._cut, state, size, partition, self._stats), None)
-        if step is None:
+        run = next(self._runs, None)
+        if run is None:
             return None
-        result = carry_out(step, _work(self._parse))
+        result = carry_out(run, _work(self._parse))
         self._stats.waited(time.perf_counter() - began, ready=0)
         self._stats.finished(result.clock, result.nbytes, delivered=result.error is None)
         if result.error is not None:
@@ -104,37 +171,58 @@ class Ahead(Generic[S]):
         return self._stats.report()
 
     def close(self) -> None:
-        """Ends the threads."""
-        if self._run is not None:
-            self._run.close()
-            self._run = None
+        """Ends the threads, and forgets what was cut and parsed ahead."""
+        threads, self._threads = self._threads, None
+        self._runs, self._ready, self._expected = None, iter(()), None
+        if threads is not None and self._process == os.getpid():
+            threads.close()
 
 
-class _Parsed:
-    """What was parsed; as a value of the engine's that isn't looked into."""
+def _rows(result: Result[_Run], parse: Parse) -> Iterator[tuple[Any, ParsedRows]]:
+    """Each minibatch of a run with its rows."""
+    parts = result.value[1].parts
+    if parts is None:
+        # One of them can't be parsed: the others can, and its error comes when it is asked for.
+        for step in result.piece.steps:
+            yield step, ParsedRows(parse(step.new), 0, len(step.new), clean=False)
+        return
+    clean = all(p.dropped is None and not len(p.error_rows) and not p.warnings for _, p in parts)
+    begin = 0
+    for step in result.piece.steps:
+        end = begin + len(step.new)
+        yield step, ParsedRows(parts, begin, end, clean)
+        begin = end
 
-    def __init__(self, parts: list[Part]) -> None:
-        self.parts = parts
 
-
-def _pieces(cut: Cut[S], state: S, size: int, partition: Partition, stats: StatsCollector) -> Iterator[Step[S]]:
-    """The minibatches from a state on."""
+def _cut_runs(
+    cut: Cut[S], state: S, size: int, partition: Partition, first: int, most: int, stats: StatsCollector
+) -> Iterator[_Run]:
+    """The minibatches from a state on; the first runs are short."""
+    count, known = first, 1
     while True:
         began = time.perf_counter()
-        step = cut(state, size, partition)
-        stats.planned(time.perf_counter() - began)
-        if step is None:
+        steps = cut(state, size, partition, min(count * known, most))
+        if not steps:
             return
-        yield step
-        state = step.after
+        records = np.concatenate([step.new for step in steps])
+        stats.planned(time.perf_counter() - began)
+        known = max(known, -(-len(records) // len(steps)))
+        yield _Run(steps, records)
+        state = steps[-1].after
+        count *= _GROWTH
 
 
-def _work(parse: Parse) -> Callable[[Step[Any], Clock], tuple[Any, _Parsed]]:
-    """Parses what a minibatch needs."""
+def _work(parse: Parse) -> Callable[[_Run, Clock], tuple[Any, _Parsed]]:
+    """Parses what a run needs."""
 
-    def work(step: Step[Any], clock: Clock) -> tuple[Any, _Parsed]:
+    def work(run: _Run, clock: Clock) -> tuple[Any, _Parsed]:
         with clock.stage("read"):
-            parts = parse(step.new)
+            try:
+                parts = parse(run.records)
+            except Exception:
+                if len(run.steps) == 1:
+                    raise
+                return [], _Parsed(None)
         return [parsed.columns for _, parsed in parts], _Parsed(parts)  # columns for the engine to measure
 
     return work

@@ -133,6 +133,11 @@ class Join:
             return np.diff(self.chunks).astype(np.uint64)
         return np.add.reduceat(self.sizes, self.chunks[:-1], dtype=np.uint64)
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all sources together, roughly."""
+        return sum(source.num_bytes for source in self._sources)
+
     def parse(self, records: NDArray[np.int64]) -> list[Part]:
         """Parses sequences by number, one source after the other."""
         parts = []

@@ -35,7 +35,14 @@ DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
 """Chunks of the window that sequences are shuffled in, by default."""
 _MOST_THREADS = 4
 
+_RUN_BYTES = 1 << 20  # of text that is parsed in one go: small enough for a processor's cache
+_WHOLE = Partition()
+
 _log = logging.getLogger("headrace")
+
+# The streams' columns, the rows of them that are meant (None: all), pieces and layout of truncated sequences, and
+# whether a sweep ended.
+_Found = tuple[Mapping[str, Ragged], tuple[int, int] | None, tuple[SequencePiece, ...] | None, tuple[int, int], bool]
 
 
 class MinibatchSource:
@@ -132,10 +139,13 @@ class MinibatchSource:
         )
         infos = [StreamInformation.of(stream, i) for i, stream in enumerate(join.streams)]
         self._streams = Record({info.name: info for info in infos})
+        self._by_stream = {info: info.name for info in infos}
         workers = {None: 1, False: 0}.get(multithreaded_deserializer, min(_MOST_THREADS, os.cpu_count() or 1))
         plan: Any = truncated or minibatches
         self._steps = truncation_length
-        self._ahead: Ahead[Any] = Ahead(plan.cut, join.parse, workers)
+        self._ahead: Ahead[Any] = Ahead(
+            plan.cut_run, join.parse, workers, max(1, timeline.length * _RUN_BYTES // max(join.num_bytes, 1))
+        )
         self._lock = threading.Lock()
         if self._trace_level >= 2:
             _log.info("%d sequences with %d samples, %d chunks", timeline.length, timeline.samples, order.num_chunks)
@@ -198,10 +208,10 @@ class MinibatchSource:
             DataError: If the data is malformed beyond what is allowed.
             PlanError: If an argument makes no sense.
         """
-        partition = Partition(
-            1 if num_data_partitions is None else num_data_partitions, 0 if partition_index is None else partition_index
-        )
-        names = self._names(input_map)
+        partition = _WHOLE
+        if num_data_partitions is not None or partition_index is not None:
+            partition = Partition(1 if num_data_partitions is None else num_data_partitions, partition_index or 0)
+        names = self._by_stream if input_map is None else self._names(input_map)
         with self._lock:
             whose = self._partition or partition
             if whose != partition:
@@ -212,21 +222,19 @@ class MinibatchSource:
             found = self._next(minibatch_size_in_samples, partition)
         if found is None:
             return {}
-        columns, pieces, layout, end_of_sweep = found
+        columns, rows, pieces, layout, end_of_sweep = found
+        if rows is not None:
+            return {key: MinibatchData.of(columns[name], rows, end_of_sweep, device) for key, name in names.items()}
         return {key: MinibatchData(columns[name], end_of_sweep, pieces, layout, device) for key, name in names.items()}
 
-    def _names(self, input_map: Mapping[Any, Any] | None) -> dict[Any, str]:
+    def _names(self, input_map: Mapping[Any, Any]) -> dict[Any, str]:
         """The stream of each key of the result."""
-        if input_map is None:
-            return {info: name for name, info in self._streams.items()}
         return {
             key: self.stream_info(stream.name if isinstance(stream, StreamInformation) else stream).name
             for key, stream in input_map.items()
         }
 
-    def _next(
-        self, size: int, partition: Partition
-    ) -> tuple[dict[str, Ragged], tuple[SequencePiece, ...] | None, tuple[int, int], bool] | None:
+    def _next(self, size: int, partition: Partition) -> _Found | None:
         end_of_sweep = False
         first = self._place.number
         while True:
@@ -235,8 +243,14 @@ class MinibatchSource:
             found = self._ahead.next(self._state, size, partition)
             if found is None:
                 return None
-            step, parts = found
-            columns, dropped = self._settle(parts)
+            step, parsed = found
+            if self._held is None and parsed.clean and not self._frame_mode:
+                # The usual case, and there may be thousands of these a second: nothing is looked at or cut out yet.
+                self._state = step.after
+                end_of_sweep |= step.end_of_sweep
+                if parsed.end > parsed.begin:
+                    return _columns(parsed.parts), (parsed.begin, parsed.end), None, (0, 0), end_of_sweep
+            columns, dropped = self._settle(parsed.cut_out())
             pieces, layout, records = None, (0, 0), step.new
             if self._held is not None:
                 self._held.add(step.taken, columns, dropped)
@@ -254,7 +268,7 @@ class MinibatchSource:
             end_of_sweep |= step.end_of_sweep
             # A minibatch that lost all its sequences to mistakes would look like data; the next one stands for it.
             if any(len(column) for column in columns.values()):
-                return columns, pieces, layout, end_of_sweep
+                return columns, None, pieces, layout, end_of_sweep
             if self._place.number - first > self._join.num_records * (partition.workers + 1):
                 raise DataError(
                     f"all sequences of {self._accounts[0].name} are lost to mistakes; correct the data, or see whether "
@@ -340,6 +354,13 @@ class MinibatchSource:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _columns(parts: list[Part]) -> Mapping[str, Ragged]:
+    """The columns of all sources by the names of their streams."""
+    if len(parts) == 1:
+        return parts[0][1].columns
+    return {name: column for _, parsed in parts for name, column in parsed.columns.items()}
 
 
 def _open(given: Sequence[Deserializer], trace_level: int) -> tuple[Join, list[Account]]:

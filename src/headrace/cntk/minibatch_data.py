@@ -49,6 +49,8 @@ class MinibatchData:
         [[2, 1], [2, 0]]
     """
 
+    __slots__ = ("_column", "_device", "_layout", "_rows", "end_of_sweep", "pieces")
+
     def __init__(
         self,
         column: Ragged,
@@ -57,21 +59,42 @@ class MinibatchData:
         layout: tuple[int, int] = (0, 0),
         device: Any = None,
     ) -> None:
-        self.column = column
+        self._column = column
+        self._rows: tuple[int, int] | None = None
         self.end_of_sweep = end_of_sweep
         self.pieces = pieces
         self._layout = layout
         self._device = device
 
+    @classmethod
+    def of(cls, column: Ragged, rows: tuple[int, int], end_of_sweep: bool, device: Any = None) -> MinibatchData:
+        """Some neighbouring rows of a column, which are cut out of it when they are first looked at."""
+        data = cls(column, end_of_sweep, device=device)
+        data._rows = rows
+        return data
+
+    @property
+    def column(self) -> Ragged:
+        """The samples of each sequence (of each piece, where sequences are truncated)."""
+        if self._rows is not None:
+            begin, end = self._rows
+            self._column, self._rows = self._column[begin:end], None
+        return self._column
+
     @property
     def num_samples(self) -> int:
         """Samples that were delivered."""
-        return len(self.column.values)
+        if self._rows is not None:
+            begin, end = self._rows
+            return int(self._column.offsets[end]) - int(self._column.offsets[begin])
+        return len(self._column.values)
 
     @property
     def num_sequences(self) -> int:
         """Sequences, or pieces of truncated ones."""
-        return len(self.column)
+        if self._rows is not None:
+            return self._rows[1] - self._rows[0]
+        return len(self._column)
 
     def __len__(self) -> int:
         return self.num_sequences

@@ -120,6 +120,10 @@ class StatsCollector:
             before = self._seconds.get(name, (0.0, 0.0))
             self._seconds[name] = (before[0] + wall, before[1] + cpu)
 
+    def delivered(self) -> None:
+        """A result held one batch more than was counted when it came."""
+        self._batches += 1
+
     def planned(self, seconds: float, stage: str = "plan") -> None:
         """Planning a window, or what else is done in order, took so long. Called by whoever takes the next piece."""
         self._in_order[stage] = self._in_order.get(stage, 0.0) + seconds

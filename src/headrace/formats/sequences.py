@@ -91,6 +91,20 @@ class Parsed:
     place: Callable[[int], Place] | None = None
     records: NDArray[np.int64] | None = None
 
+    def slice(self, begin: int, end: int) -> Parsed:
+        """The rows from `begin` up to `end`; what was noticed in all of them goes with the first."""
+        first, last = np.searchsorted(self.error_rows, (begin, end)).tolist()
+        explain, place = self.explain, self.place
+        return Parsed(
+            {name: column[begin:end] for name, column in self.columns.items()},
+            None if self.dropped is None else self.dropped[begin:end],
+            self.error_rows[first:last] - begin,
+            lambda i: explain(first + i),
+            () if begin else self.warnings,
+            None if place is None else lambda i: place(first + i),
+            None if self.records is None else self.records[begin:end],
+        )
+
 
 class SequenceSource(Source):
     """A source whose records are sequences.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,6 +130,47 @@ class Minibatches:
         if not total:
             return None
         return Minibatch(np.concatenate(records), np.concatenate(numbers), end_of_sweep, place)
+
+    def cut_run(self, place: Place, size: int, partition: Partition | None = None, most: int = 1) -> list[Minibatch]:
+        """Minibatches one after the other, until they have `most` sequences; empty at the end.
+
+        Args:
+            place: As for `cut`, and so are `size` and `partition`.
+            most: Sequences after which no further minibatch is cut.
+
+        Raises:
+            PlanError: As `cut`.
+        """
+        partition = partition or Partition()
+        found: list[Minibatch] = []
+        left = most
+        while left > 0:
+            cuts = self._cut_whole(place, size, left) if partition.workers == 1 else []
+            if not cuts:
+                cut = self.cut(place, size, partition)
+                if cut is None:
+                    break
+                cuts = [cut]
+            found += cuts
+            left -= sum(len(cut.records) for cut in cuts)
+            place = found[-1].after
+        return found
+
+    def _cut_whole(self, place: Place, size: int, most: int) -> list[Minibatch]:
+        """As `cut_run` for one worker, as long as a minibatch lies wholly within a block: then its end is plain."""
+        size = whole_number("a minibatch", "its size", size, 1)
+        stretch = self.timeline.stretch(place, most)
+        count = len(stretch.records)
+        if self.end is not None:
+            count = int(np.searchsorted(stretch.begins[:-1], self.end - place.position))
+        begins = stretch.begins.tolist()
+        numbers = place.number + np.arange(count)
+        found, first = [], 0
+        while (last := max(bisect.bisect_right(begins, begins[first] + size, first + 1) - 1, first + 1)) < count:
+            after = Place(place.number + last, place.position + begins[last])
+            found.append(Minibatch(stretch.records[first:last], numbers[first:last], False, after))
+            first = last
+        return found
 
     def _own(self, number: int, homes: NDArray[np.int64], partition: Partition) -> NDArray[np.int64]:
         """Which of neighbouring sequences, from that with `number` on, are a worker's."""

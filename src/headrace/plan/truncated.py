@@ -173,6 +173,17 @@ class Truncated:
             return None
         return TruncatedMinibatch(count, tuple(pieces), tuple(taken), end_of_sweep, Slots(place, tuple(queues)))
 
+    def cut_run(
+        self, state: Slots, size: int, partition: Partition | None = None, most: int = 1
+    ) -> list[TruncatedMinibatch]:
+        """The minibatches that come after a state, until they take `most` sequences; empty at the end."""
+        found: list[TruncatedMinibatch] = []
+        while most > 0 and (cut := self.cut(state, size, partition)) is not None:
+            found.append(cut)
+            most -= max(len(cut.taken), 1)
+            state = cut.after
+        return found
+
     def _next(self, place: Place, partition: Partition) -> tuple[Held, Place] | None:
         """The next sequence of a worker's, and the place after it."""
         found = self.minibatches.cut(place, partition.workers, partition)  # one sample for each: one sequence
