@@ -1,5 +1,6 @@
 #include "number_run.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -16,7 +17,7 @@ namespace headrace {
 #ifdef HEADRACE_AVX2
 namespace {
 
-#define HEADRACE_TARGET [[gnu::target("avx2,bmi,bmi2")]]
+#define HEADRACE_TARGET [[gnu::target("avx2,bmi,bmi2,popcnt")]]
 
 // How to move the digits of the whole numbers at the beginning of a window of text to where they can be added up: up to
 // four numbers of up to four digits, each right-justified in four bytes. A window is told by its blanks, one bit each.
@@ -125,6 +126,97 @@ HEADRACE_TARGET inline bool one_number(const std::uint8_t* p, unsigned length, s
   return true;
 }
 
+// How to read a number with a dot or sign: where its digits go, right-justified in eight bytes, and what the whole
+// number that they write is to be divided by. Told by its length, the place of the dot (the length: none) and the sign.
+struct alignas(16) Form {
+  std::array<std::uint8_t, 8> digits;
+  float divisor;  // a power of ten, exactly, and negative for a negative number
+  std::uint32_t unfit;
+};
+
+constexpr unsigned kLongest = 15;
+constexpr std::size_t kForms = (kLongest + 1) * (kLongest + 1) * 2;
+
+constexpr std::array<Form, kForms> make_forms() {
+  std::array<Form, kForms> forms{};
+  for (unsigned i = 0; i < kForms; ++i) {
+    const unsigned length = i / 32, dot = i / 2 % 16, sign = i % 2;
+    Form& form = forms[i];
+    form.divisor = sign == 1 ? -1.0f : 1.0f;
+    for (auto& byte : form.digits) byte = 0x80;
+    unsigned place = 8;
+    for (unsigned at = length; at-- > sign && place > 0;) {
+      if (at == dot) continue;
+      form.digits[--place] = static_cast<std::uint8_t>(at);
+      if (at > dot) form.divisor *= 10;
+    }
+    if (length == 0) continue;  // none of the numbers looked at; all forms will do
+    const unsigned digits = length - sign - (dot < length ? 1 : 0);
+    form.unfit = dot > length || digits > 8 ? 1 : 0;
+  }
+  return forms;
+}
+
+constinit const std::array<Form, kForms> kFormsTable = make_forms();
+
+// The numbers that eight digits each write.
+HEADRACE_TARGET inline __m128i eight_digit_numbers(__m128i first_two, __m128i last_two) {
+  const __m256i text = _mm256_inserti128_si256(_mm256_castsi128_si256(first_two), last_two, 1);
+  const __m256i digits = _mm256_subs_epu8(text, _mm256_set1_epi8('0'));  // no byte is a zero as well
+  const __m256i pairs = _mm256_maddubs_epi16(digits, _mm256_set1_epi16(10 | 1 << 8));
+  const __m256i fours = _mm256_madd_epi16(pairs, _mm256_set1_epi32(100 | 1 << 16));
+  const __m256i packed = _mm256_packus_epi32(fours, fours);
+  const __m256i eights = _mm256_madd_epi16(packed, _mm256_set1_epi32(10000 | 1 << 16));
+  return _mm_unpacklo_epi64(_mm256_castsi256_si128(eights), _mm256_extracti128_si256(eights, 1));
+}
+
+// Whether floats can tell all of four whole numbers apart; where not, dividing them would round twice.
+HEADRACE_TARGET inline bool are_exact(__m128i numbers, const float*) {
+  return _mm_movemask_epi8(_mm_cmpgt_epi32(numbers, _mm_set1_epi32(1 << 24))) == 0;
+}
+HEADRACE_TARGET inline bool are_exact(__m128i, const double*) { return true; }
+
+HEADRACE_TARGET inline void store_quotients(__m128i numbers, __m128 divisors, float* to) {
+  _mm_storeu_ps(to, _mm_div_ps(_mm_cvtepi32_ps(numbers), divisors));
+}
+HEADRACE_TARGET inline void store_quotients(__m128i numbers, __m128 divisors, double* to) {
+  _mm256_storeu_pd(to, _mm256_div_pd(_mm256_cvtepi32_pd(numbers), _mm256_cvtps_pd(divisors)));
+}
+
+// The numbers of a block: one bit each where they begin, and for the blank behind each that is complete.
+struct Tokens {
+  std::uint64_t starts, ends;
+};
+
+// Reads the first four tokens of a block, or as many as there are (other values are anything); false where one of them
+// is not of a form that this knows.
+template <class T>
+HEADRACE_TARGET inline bool four_numbers(const std::uint8_t* p, const Block& block, Tokens& tokens, T* values) {
+  __m128i text[4], form[4];
+  std::uint64_t unfit = 0;
+  for (int i = 0; i < 4; ++i) {
+    // Where no token is left, both are 64: a text without length.
+    const auto start = static_cast<unsigned>(_tzcnt_u64(tokens.starts));
+    const auto length = static_cast<unsigned>(_tzcnt_u64(tokens.ends)) - start;
+    tokens.ends &= tokens.ends - 1;
+    tokens.starts = tokens.ends == 0 ? 0 : tokens.starts & (tokens.starts - 1);
+    const std::uint64_t dots = _bzhi_u64(block.dots >> (start & 63), length);
+    const auto dot = static_cast<unsigned>(_tzcnt_u64(dots | std::uint64_t{1} << (length & 63)));
+    const auto sign = static_cast<unsigned>(block.minuses >> (start & 63) & 1);
+    unfit |= (dots & (dots - 1)) | (length > kLongest ? 1 : 0);
+    const std::size_t which = (length * 32 + dot * 2 + sign) & (kForms - 1);
+    form[i] = _mm_load_si128(reinterpret_cast<const __m128i*>(&kFormsTable[which]));
+    text[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + start)), form[i]);
+  }
+  const __m128i upper = _mm_unpackhi_epi32(form[0], form[1]), lower = _mm_unpackhi_epi32(form[2], form[3]);
+  const __m128 divisors = _mm_castsi128_ps(_mm_unpacklo_epi64(upper, lower));
+  const __m128i unfits = _mm_unpackhi_epi64(upper, lower);
+  const __m128i numbers =
+      eight_digit_numbers(_mm_unpacklo_epi64(text[0], text[1]), _mm_unpacklo_epi64(text[2], text[3]));
+  store_quotients(numbers, divisors, values);
+  return unfit == 0 && _mm_testz_si128(unfits, unfits) != 0 && are_exact(numbers, values);
+}
+
 template <class T>
 HEADRACE_TARGET NumberRun read_avx2(const std::uint8_t* p, const std::uint8_t* limit, T* values, std::size_t most) {
   T* out = values;
@@ -132,31 +224,46 @@ HEADRACE_TARGET NumberRun read_avx2(const std::uint8_t* p, const std::uint8_t* l
   while (p < limit) {
     const Block block = look_at(p);
     const std::uint64_t other = ~(block.blanks | block.digits | block.dots | block.minuses);
-    const auto regular = static_cast<unsigned>(std::countr_zero(other));
-    std::uint64_t blanks = _bzhi_u64(block.blanks, regular);
+    const auto regular = static_cast<unsigned>(_tzcnt_u64(other));
+    const std::uint64_t blanks = _bzhi_u64(block.blanks, regular);
     unsigned at = 0;
     if (_bzhi_u64(block.dots | block.minuses, regular) == 0) {
-      while (end - out >= 4) {
+      while (end - out >= 4 && at < 64) {
         const std::uint64_t window = blanks >> at & ((1u << kWindow) - 1);
         const unsigned consumed = kShuffles.consumed[window];
         if (consumed == 0) break;
         store(whole_numbers(p + at, kShuffles.bytes[window].data()), out);
         out += kShuffles.count[window];
         at += consumed;
-        if (at >= 64) break;
       }
-      blanks = at < 64 ? blanks >> at << at : 0;
     }
-    for (; blanks != 0 && out < end; blanks &= blanks - 1) {
-      const auto blank = static_cast<unsigned>(std::countr_zero(blanks));
-      const unsigned length = blank - at;
-      if (length != 0) {
-        if (!one_number(p + at, length, block.dots >> at, block.minuses >> at, *out)) {
-          return {p + at, static_cast<std::size_t>(out - values)};
+    Tokens tokens{~blanks & (blanks << 1 | 1), blanks & ~(blanks << 1 | 1)};
+    tokens.starts = at < 64 ? tokens.starts >> at << at : 0;
+    tokens.ends = at < 64 ? tokens.ends >> at << at : 0;
+    const auto last = static_cast<unsigned>(std::bit_width(tokens.ends));  // behind the blank behind the last number
+    // Signs stand in front, dots neither there nor behind a sign, and no sign stands alone.
+    const std::uint64_t odd =
+        (block.minuses & ~tokens.starts) | (block.minuses << 1 & (blanks | block.dots)) | (block.dots & tokens.starts);
+    if (_bzhi_u64(odd, last) == 0) {
+      while (tokens.ends != 0 && end - out >= 4) {
+        const Tokens before = tokens;
+        if (!four_numbers(p, block, tokens, out)) {
+          tokens = before;
+          break;
         }
-        ++out;
+        const auto count = std::min(4, std::popcount(before.ends));
+        out += count;
+        at = tokens.ends == 0 ? last : static_cast<unsigned>(_tzcnt_u64(tokens.starts));
       }
-      at = blank + 1;
+    }
+    for (; tokens.ends != 0 && out < end; tokens.ends &= tokens.ends - 1, tokens.starts &= tokens.starts - 1) {
+      const auto start = static_cast<unsigned>(_tzcnt_u64(tokens.starts));
+      const unsigned length = static_cast<unsigned>(_tzcnt_u64(tokens.ends)) - start;
+      if (!one_number(p + start, length, block.dots >> start, block.minuses >> start, *out)) {
+        return {p + start, static_cast<std::size_t>(out - values)};
+      }
+      ++out;
+      at = start + length + 1;
     }
     p += at;
     if (at == 0 || out == end || regular < 64) break;
@@ -170,8 +277,8 @@ HEADRACE_TARGET NumberRun read_avx2(const std::uint8_t* p, const std::uint8_t* l
 template <class T>
 ReadNumberRun<T> number_run_reader() {
 #ifdef HEADRACE_AVX2
-  static const bool able =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  static const bool able = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+                           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
   if (able) return read_avx2<T>;
 #endif
   return nullptr;
