@@ -4,6 +4,7 @@ import pathlib
 import pickle
 import struct
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -337,6 +338,18 @@ def test_a_chunk_is_closed_when_it_is_full(path: pathlib.Path) -> None:
     assert CbfSource(path).chunks(0).tolist() == [0, 3, 6, 9, 10]
     hr.write_cbf(path, ({"x": np.zeros((n, 2), np.float32)} for n in (2, 0, 3)), chunk_size=49)
     assert CbfSource(path).chunks(0).tolist() == [0, 4, 5]
+
+
+def test_batches_may_share_their_memory(path: pathlib.Path) -> None:
+    buffer = np.zeros((2, 3), np.float32)
+
+    def batches() -> Iterator[dict[str, Any]]:
+        for n in range(5):
+            buffer[:] = n
+            yield {"x": buffer}
+
+    hr.write_cbf(path, batches())
+    assert everything(CbfSource(path))["x"][:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
 def test_no_rows_make_a_file_without_chunks(path: pathlib.Path) -> None:

@@ -201,12 +201,12 @@ class CbfSource(SequenceSource):
         file.check_unchanged()
         positions = self._positions(np.ascontiguousarray(records, np.int64))
         rows: list[int] = []
-        faults: list[tuple[int, int]] = []  # of each error: the stream, and where the index stands
+        faults: list[tuple[int, int, int]] = []  # of each error: the stream, where the index stands, and the index
         columns = {}
         for number, stream in enumerate(self._streams):
             columns[stream.name], bad_rows, bad_bytes = self._gather(number, positions[number])
             rows += bad_rows.tolist()
-            faults += [(number, at) for at in bad_bytes.tolist()]
+            faults += [(number, at, *struct.unpack_from("<i", file.array().data, at)) for at in bad_bytes.tolist()]
         if not rows:
             return Parsed(columns)
         order = np.argsort(rows, kind="stable")
@@ -217,11 +217,10 @@ class CbfSource(SequenceSource):
             columns[stream.name], _, _ = self._gather(number, positions[number])
 
         def explain(i: int) -> str:
-            number, at = faults[order[i]]
-            return self._explain(int(records[rows[order[i]]]), number, at)
+            return self._explain(int(records[rows[order[i]]]), *faults[order[i]])
 
         def place(i: int) -> Place:
-            number, at = faults[order[i]]
+            number, at, _ = faults[order[i]]
             return Place("index out of range", 0, 0, at, self._streams[number].name)
 
         return Parsed(columns, dropped, np.array(rows, np.int64)[order], explain, place=place)
@@ -291,7 +290,9 @@ class CbfSource(SequenceSource):
         # Outside the lock: two threads may find the same. The walk touches a few bytes of each sequence.
         h = self._header
         place = (chunk, int(h.begins[chunk]), int(h.ends[chunk]), int(h.sequences[chunk]), int(h.samples[chunk]))
-        positions, samples = _native.cbf_locate(self._opened(), place, list(h.streams))
+        file = self._opened()
+        file.check_unchanged()
+        positions, samples = _native.cbf_locate(file, place, list(h.streams))
         shape = (len(h.streams), place[3])
         table = positions.reshape(shape), samples.reshape(shape)
         with self._lock:
@@ -316,8 +317,7 @@ class CbfSource(SequenceSource):
             return Ragged(Sparse(values, indices, entries, stream.shape[0]), offsets), bad_rows, bad_bytes
         return Ragged(values.reshape(int(offsets[-1]), *stream.shape), offsets), bad_rows, bad_bytes
 
-    def _explain(self, record: int, number: int, at: int) -> str:
-        (index,) = struct.unpack_from("<i", self._opened().array().data, at)
+    def _explain(self, record: int, number: int, at: int, index: int) -> str:
         name, _, _, dim = self._header.streams[number]
         return (
             f"{self.where(record)}, stream {name!r}, byte {at}: expected an index in [0, {dim}), found {index}; the "

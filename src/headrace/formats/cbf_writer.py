@@ -74,7 +74,9 @@ class _Writer:
         self.dtype = dtype
         self.types: dict[str, tuple[bool, int, np.dtype[Any]]] = {}  # sparse, dim and type of values
         self.table: list[bytes] = []
-        self.waiting: list[dict[str, Samples]] = []  # rows of the chunk that isn't full yet
+        # Rows of the chunk that isn't full yet: their lengths, and what each stream has of them. Encoded at once, so
+        # that whoever gives the batches may use their memory again.
+        self.waiting: list[tuple[NDArray[np.uint32], dict[str, _Words]]] = []
         self.waiting_bytes = 0
         self.at = 0
 
@@ -125,7 +127,10 @@ class _Writer:
             before = int(total[start - 1]) if start else 0
             stop = int(np.searchsorted(total, self.chunk_size - self.waiting_bytes + before)) + 1
             stop = min(max(stop, start + 1), count)
-            self.waiting.append({name: samples.rows(start, stop) for name, samples in found.items()})
+            rows = {name: samples.rows(start, stop) for name, samples in found.items()}
+            lengths = np.max([np.diff(samples.offsets) for samples in rows.values()], axis=0).astype("<u4")
+            words = {name: _encode(name, samples, self.types[name][2]) for name, samples in rows.items()}
+            self.waiting.append((lengths, words))
             self.waiting_bytes += int(total[stop - 1]) - before
             if self.waiting_bytes >= self.chunk_size:
                 yield from self._chunk()
@@ -152,19 +157,16 @@ class _Writer:
         """The chunk of the rows that wait: lengths, then stream after stream."""
         if not self.waiting:
             return
-        lengths = [
-            np.max([np.diff(samples.offsets) for samples in part.values()], axis=0).astype("<u4")
-            for part in self.waiting
-        ]
+        lengths = [own for own, _ in self.waiting]
         sequences, samples = sum(map(len, lengths)), sum(int(part.sum(dtype=np.uint64)) for part in lengths)
         if sequences >= 1 << 32 or samples >= 1 << 32:
             raise DataError(f"a chunk of {samples} samples is more than the format can count; give a chunk_size")
         self.table.append(struct.pack("<qII", self.at, sequences, samples))
         for part in lengths:
             yield self._counted(part)
-        for name, (_, _, dtype) in self.types.items():
-            for rows in self.waiting:
-                yield self._counted(_encode(name, rows[name], dtype))
+        for name in self.types:
+            for _, words in self.waiting:
+                yield self._counted(words[name])
         self.waiting, self.waiting_bytes = [], 0
 
     def _header(self) -> bytes:
