@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import pathlib
+from random import Random
 
 import pytest
 
 import headrace as hr
+from headrace.formats import infer as infer_module
 
 
 def infer(folder: pathlib.Path, content: bytes, **options: int) -> hr.InferredCtf:
@@ -82,6 +84,60 @@ def test_blocks_make_no_difference(
     if max_bytes > len(content):
         assert wanted.streams == {"x": hr.dense(9), "w": hr.sparse(10), "z": hr.dense(1)}
         assert wanted.notes[0] == f"looked at all {len(content)} bytes: 6 lines, 4 sequences with ids"
+
+
+PIECES = [
+    "|x 1 2 3",
+    "|x 4 5 6",
+    "|w 3:1 2:2",
+    "|w",
+    "|w 9:1",
+    "|x 1",
+    "|x",
+    "|y 2 ",
+    "|y 1 2",
+    "|z 1:1 ",
+    "|w 1",
+    "|x a",
+]
+PIECES += ["|# note", "|\xe9 1", "| 1", "", "|x 1 2 3 |x 1 2 3", "|y 4:1"]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_parsing_tells_the_same_as_reading_line_by_line(
+    seed: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random(seed)
+    pieces = PIECES[: random.choice([3, 5, len(PIECES)])]
+    lines = []
+    for i in range(random.randrange(1, 40)):
+        id_ = "" if seed % 2 else random.choice(["", f"{i // 3} ", f"{i} "]) if i else "0 "
+        lines.append(id_ + " ".join(random.choice(pieces) for _ in range(random.randrange(1, 3))))
+    lines[0] = lines[0] if lines[0].strip() and lines[0][0] in "0|" else "|x 1 2 3"
+    content = random.choice(["\n", "\r\n"]).join(lines).encode("latin1") + random.choice([b"", b"\n"])
+    try:
+        wanted = infer(tmp_path, content)
+    except hr.DataError:
+        return
+    monkeypatch.setattr("headrace.formats.infer._BLOCK", random.choice([1, 20, 50]))
+    assert infer(tmp_path, content) == wanted
+
+
+def test_most_of_a_large_file_is_parsed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b"".join(b"%d |x 1 2 |w %d:1\n" % (i, i) for i in range(2000)) + b"|# odd\n"
+    monkeypatch.setattr("headrace.formats.infer._BLOCK", 1000)
+    taken = []
+    take = infer_module._Look.take_lines
+
+    def spy(self: infer_module._Look, text: bytes) -> None:
+        taken.append(len(text))
+        take(self, text)
+
+    monkeypatch.setattr(infer_module._Look, "take_lines", spy)
+    found = infer(tmp_path, content, max_bytes=len(content))
+    assert found.streams == {"x": hr.dense(2), "w": hr.sparse(2000)}
+    assert len(taken) == 2  # the beginning, and the end with its comment
+    assert found.notes[0].endswith(": 2,001 lines, 2,000 sequences with ids")
 
 
 @pytest.mark.parametrize("value", [b"1", b"-1", b"+1.5", b"1.", b"1e5", b"1.5e-3", b"12E+3"])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.batch.check import whole
@@ -15,6 +17,7 @@ from headrace.formats.ctf_schema import MAX_DIM, CtfStream, check_alias
 from headrace.formats.files import AnyPath, find_files, open_bytes
 
 _BLOCK = 4 << 20  # bytes that are looked at in one go
+_BEGINNING = 1 << 20  # bytes that tell the streams by which the rest is parsed
 
 _NUMBER = rb"[+-]?[0-9]++(?:\.(?:[0-9]++(?:[eE][+-]?[0-9]++)?+)?+|[eE][+-]?[0-9]++)?+"
 _PAIR = rb"[0-9]{1,10}+:" + _NUMBER
@@ -93,6 +96,28 @@ class _Seen:
             self.longest = max(self.longest, count)
             self.dense += 1
 
+    def kind(self) -> tuple[bool, int]:
+        """How it is declared, to read more of it: whether it is sparse, and a width that is enough."""
+        sparse = self.sparse >= self.dense
+        return sparse, MAX_DIM if sparse else self.longest
+
+    def add_column(self, column: tuple[NDArray[Any], ...]) -> None:
+        """Takes the samples of whole records, parsed; dense ones have all as many values."""
+        lengths = np.diff(column[-1])
+        self.samples += int(column[-1][-1])
+        self.records += int(np.count_nonzero(lengths))
+        self.most_in_record = max(self.most_in_record, int(lengths.max(initial=0)))
+        self.record = -1
+        if len(column) == 4:
+            _, indices, entries, _ = column
+            self.sparse += int(np.count_nonzero(np.diff(entries)))
+            self.largest = max(self.largest, int(indices.max(initial=-1)))
+        elif len(column[0]):
+            width = column[0].shape[1]
+            self.shortest = min(self.shortest, width) if self.dense else width
+            self.longest = max(self.longest, width)
+            self.dense += len(column[0])
+
 
 def infer_ctf(file: AnyPath, *, max_bytes: int = 1 << 20, skip_ids: bool = False) -> InferredCtf:
     r"""Looks at the beginning of a file in CNTK's text format and tells which streams it holds.
@@ -123,16 +148,13 @@ def infer_ctf(file: AnyPath, *, max_bytes: int = 1 << 20, skip_ids: bool = False
     """
     path = find_files(file)[0]
     content = open_bytes(path)
-    size, looked, lines = content.size, 0, _Lines()
-    seen: dict[bytes, _Seen] = {}
-    for text in _blocks(content, whole("max_bytes", max_bytes, 1)):
-        begin = (
-            0 if looked else lines.begin(_native.FileBytes.from_memory(np.frombuffer(text, np.uint8), path), skip_ids)
-        )
-        looked += len(text)
-        for line, record, samples in lines.take(text[begin:]):
-            for name, values in samples:
-                seen.setdefault(name, _Seen()).add(values, record, line)
+    size, most = content.size, whole("max_bytes", max_bytes, 1)
+    look = _Look(path)
+    for text in _blocks(content, most if most < size else min(_BLOCK, _BEGINNING)):
+        look.take(text, skip_ids)
+    if most >= size > look.bytes:
+        look = _look_at_all(content, skip_ids, look)
+    seen, looked, lines = look.seen, look.bytes, look.lines
     ids, records = lines.ids, lines.record + 1
     streams: dict[str, CtfStream] = {}
     part = f"all {size:,} bytes" if looked == size else f"the first {looked:,} of {size:,} bytes"
@@ -190,6 +212,10 @@ class _Lines:
         self.ids, self.first_line, begins, *_ = _native.index_ctf(block, skip_ids, "", 0)
         return int(begins[0])
 
+    def restart(self, record: int) -> None:
+        """Goes on with the first line of a record."""
+        self.record, self._current = record - 1, None
+
     def take(self, text: bytes) -> Iterator[tuple[int, int, list[tuple[bytes, bytes]]]]:
         """Of each line its number (from 1), that of its record (from 0), and the names and texts of its samples."""
         rows = text.split(b"\n")
@@ -204,6 +230,95 @@ class _Lines:
                 self._current = int(found[0])
             matches = [_SAMPLE.match(piece) for piece in row.split(b"|")[1:] if not piece.startswith(b"#")]
             yield self.first_line + self.count, self.record, [(m[1], m[2]) for m in matches if m is not None]
+
+
+class _Look:
+    """What was seen of a file, from its beginning on."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.bytes = 0
+        self.lines = _Lines()
+        self.seen: dict[bytes, _Seen] = {}
+
+    def take(self, text: bytes, skip_ids: bool) -> None:
+        """Goes through the next lines."""
+        begin = 0
+        if not self.bytes:
+            block = _native.FileBytes.from_memory(np.frombuffer(text, np.uint8), self.path)
+            begin = self.lines.begin(block, skip_ids)
+        self.bytes += len(text)
+        self.take_lines(text[begin:])
+
+    def take_lines(self, text: bytes) -> None:
+        """Goes through lines behind the beginning."""
+        for line, record, samples in self.lines.take(text):
+            for name, values in samples:
+                self.seen.setdefault(name, _Seen()).add(values, record, line)
+
+
+def _look_at_all(content: _native.FileBytes, skip_ids: bool, beginning: _Look) -> _Look:
+    """Goes through a whole file, whose beginning was looked at before.
+
+    Blocks that hold nothing but well-formed samples of the streams that are known by then are parsed, which is a
+    hundred times as fast; the others are gone through line by line.
+    """
+    look = _Look(content.name)
+    look.seen = {name: _Seen() for name in beginning.seen}
+    ids, first_line, begins, ends, keys, _ = _native.index_ctf(content, skip_ids, "", 0)
+    look.lines.ids, look.lines.first_line = ids, first_line
+    count = len(begins) - 1
+    known = beginning.seen
+    declared: list[tuple[str, bool, int]] = []
+    reader: _native.CtfReader | None = None
+    start = 0
+    while start < count:
+        stop = max(start + 1, int(np.searchsorted(begins, begins[start] + np.uint64(_BLOCK), side="right")) - 1)
+        stop = min(stop, count)
+        wanted = [(name.decode("utf-8", "replace"), *seen.kind()) for name, seen in known.items()]
+        if wanted != declared:
+            declared = wanted
+            reader = _reader(content, (begins, ends, keys), ids, first_line, declared)
+        content.check_unchanged()
+        text = content.array()[int(begins[start]) : int(begins[stop])]
+        if reader is None or not _add_parsed(look, reader, start, stop, text):
+            look.lines.restart(start)
+            look.take_lines(text.tobytes())
+            for name, seen in look.seen.items():  # streams that first come here, and samples that are wider
+                if name not in known or seen.longest > known[name].longest:
+                    known = known | {name: seen}
+        look.lines.restart(stop)
+        start = stop
+    look.seen = {name: seen for name, seen in look.seen.items() if seen.samples}
+    look.bytes = content.size
+    return look
+
+
+def _reader(
+    content: _native.FileBytes,
+    tables: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]],
+    ids: bool,
+    first_line: int,
+    streams: list[tuple[str, bool, int]],
+) -> _native.CtfReader | None:
+    begins, ends, keys = tables
+    try:
+        return _native.CtfReader(content, begins, ends, ids, keys, first_line, streams, -1, False, False)
+    except ValueError:  # a name that can't be declared
+        return None
+
+
+def _add_parsed(look: _Look, reader: _native.CtfReader, start: int, stop: int, text: NDArray[np.uint8]) -> bool:
+    """Parses some records and takes what comes, if that is all that stands there."""
+    columns, _, errors, _, warnings = reader.parse(np.arange(start, stop))
+    if len(errors) or any(kind != "no final newline" for kind, _, _ in warnings):
+        return False
+    if int(np.count_nonzero(text == ord("|"))) != sum(int(column[-1][-1]) for column in columns):
+        return False  # comments, or streams that aren't known
+    for seen, column in zip(look.seen.values(), columns, strict=True):
+        seen.add_column(column)
+    look.lines.count += int(np.count_nonzero(text == ord("\n"))) + (text[-1] != ord("\n"))
+    return True
 
 
 def _describe(
