@@ -8,8 +8,9 @@
 namespace headrace {
 namespace {
 
-constexpr std::ptrdiff_t kAhead = 32;    // bytes that reading a number in words may look at
+constexpr std::ptrdiff_t kAhead = 48;    // bytes that reading a number in words may look at
 constexpr std::size_t kShortestRun = 4;  // numbers that are worth reading together
+constexpr std::size_t kEntries = 16;     // sparse entries to make room for at once
 constexpr std::size_t kRunPause = 16;    // numbers until the next try, after one in vain
 
 bool is_blank(std::uint8_t byte) { return byte == ' ' || byte == '\t'; }
@@ -158,12 +159,14 @@ void CtfParser<T>::sparse(int stream) {
   CtfColumn<T>& column = batch_.columns[static_cast<std::size_t>(stream)];
   const std::uint64_t dim = schema_.streams[static_cast<std::size_t>(stream)].dim;
   const std::size_t before = column.values.size();
-  const auto lose_all = [&](CtfFaultKind kind, const std::uint8_t* at) {
-    column.values.resize(before);
-    column.indices.resize(before);
-    lose(kind, at, stream);
-  };
+  std::size_t count = 0;  // of entries, which are counted in only when all are read
   for (;;) {
+    T* const values = column.values.room(count + kEntries) + count;
+    std::int32_t* const indices = column.indices.room(count + kEntries) + count;
+    std::size_t read = 0;
+    while (read < kEntries && short_entry(dim, indices[read], values[read])) ++read;
+    count += read;
+    if (read == kEntries) continue;
     skip_blanks();
     if (p_ == end_ || ends_values(*p_)) break;
     const std::uint8_t* const start = p_;
@@ -171,27 +174,48 @@ void CtfParser<T>::sparse(int stream) {
     for (; p_ < end_ && is_digit(*p_); ++p_) {
       if (index < dim) index = index * 10 + static_cast<std::uint64_t>(*p_ - '0');
     }
-    if (p_ == start) return lose_all(CtfFaultKind::kNoIndex, p_);
-    if (index >= dim) return lose_all(CtfFaultKind::kIndex, start);
-    if (p_ == end_ || *p_ != ':') return lose_all(CtfFaultKind::kNoColon, p_);
+    if (p_ == start) return lose(CtfFaultKind::kNoIndex, p_, stream);
+    if (index >= dim) return lose(CtfFaultKind::kIndex, start, stream);
+    if (p_ == end_ || *p_ != ':') return lose(CtfFaultKind::kNoColon, p_, stream);
     ++p_;
-    T value;
-    if (!number(p_, value, stream, true)) {
-      column.values.resize(before);
-      column.indices.resize(before);
-      return;
-    }
-    column.values.push(value);
-    column.indices.push(static_cast<std::int32_t>(index));
+    if (!number(p_, values[read], stream, true)) return;
+    indices[read] = static_cast<std::int32_t>(index);
+    ++count;
   }
   // An empty list is a sample; but at the end of a file it may be all that is left of one, unless the stream has
   // values in this sequence already. (CNTK's rule, which files in the wild have passed.)
-  if (p_ == end_ && column.values.size() == tallies_[static_cast<std::size_t>(stream)].values_before) {
+  if (p_ == end_ && before + count == tallies_[static_cast<std::size_t>(stream)].values_before) {
     return lose(CtfFaultKind::kCutValues, p_, stream);
   }
+  column.values.advance(count);
+  column.indices.advance(count);
   column.entry_offsets.push(static_cast<std::int64_t>(column.values.size()));
   ++column.samples;
   line_sampled_ = true;
+}
+
+// Reads a blank and an entry like "123:4" or "1234567:0.25" that something else than a digit follows. False, having
+// read nothing, where there is none, or none so simple.
+template <class T>
+inline bool CtfParser<T>::short_entry(std::uint64_t dim, std::int32_t& index, T& value) {
+  if (p_ >= fast_end_ || !is_blank(*p_)) return false;
+  const std::uint8_t* p = p_ + 1;
+  const std::uint64_t text = load64(p);
+  const unsigned digits = swar::bytes_before(swar::non_digits(text));
+  if (digits == 0 || digits == 8 || p[digits] != ':') return false;
+  const std::uint32_t number = swar::eight_digits(swar::last_bytes(text, digits));
+  if (number >= dim) return false;
+  p += digits + 1;
+  if (is_digit(p[0]) && (is_blank(p[1]) || p[1] == '\n')) {
+    value = static_cast<T>(p[0] - '0');
+    ++p;
+  } else {
+    p = parse_short_decimal(p, value);
+  }
+  if (p == nullptr || p > end_) return false;
+  index = static_cast<std::int32_t>(number);
+  p_ = p;
+  return true;
 }
 
 // Reads the number at `start`; where there is none, the sample is lost.

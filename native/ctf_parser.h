@@ -60,6 +60,7 @@ class CtfParser {
   int stream_of(const std::uint8_t* name, std::size_t length) const;
   void dense(int stream);
   void sparse(int stream);
+  bool short_entry(std::uint64_t dim, std::int32_t& index, T& value);
   bool number(const std::uint8_t* start, T& value, int stream, bool behind_colon);
   void finish(std::uint64_t begin);
   void drop();
