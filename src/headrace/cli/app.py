@@ -56,7 +56,6 @@ app = typer.Typer(
     name="headrace",
     help="Looks through, shows and converts files of sequences: CNTK's text format (CTF) and what it is turned into.",
     epilog="Exit codes: 0 good, 1 problems in the data, 2 a mistake in the command or a file that can't be read.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -86,8 +85,10 @@ def run(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # words that the terminal can't show are no reason to stop
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    given = sys.argv[1:] if argv is None else list(argv)
     with _logged(), _terminated():
-        return _run(sys.argv[1:] if argv is None else list(argv))
+        code = _run(given or ["--help"])
+    return code if given else 2  # nothing was asked for
 
 
 def _run(argv: list[str]) -> int:
@@ -107,9 +108,6 @@ def _run(argv: list[str]) -> int:
     except DataProblem as error:
         return _fail(str(error), 1)
     except _ClickError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            error.show()  # type: ignore[attr-defined]
-            return 2
         return _fail(f"{error.format_message()} (headrace --help says more)")  # type: ignore[attr-defined]
     except OSError as error:
         return _fail(_of_system(error))
