@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pathlib
+import random
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -261,3 +262,44 @@ def test_dense_streams_of_json_lines_are_inferred(tmp_path: pathlib.Path) -> Non
     path.write_text("no\n")
     with pytest.raises(hr.DataError, match="line 1: expected a JSON object"):
         infer_jsonl(path)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_damaged_files_give_errors_or_sequences(form: str, seed: int, tmp_path: pathlib.Path) -> None:
+    rng = random.Random(seed)
+    path = tmp_path / "data"
+    write(form, path, streams_of(), [some_block(rows=6)])
+    data = bytearray(path.read_bytes())
+    if rng.random() < 0.3:
+        del data[rng.randrange(len(data)) :]
+    for _ in range(rng.choice([1, 2, 5])):
+        if data:
+            place = rng.randrange(len(data))
+            data[place] = rng.choice([0, 255, data[place] ^ 1 << rng.randrange(8)])
+    path.write_bytes(data)
+    try:
+        source = open_(form, path, streams_of())
+        parsed = source.parse(np.arange(min(source.num_records, 100)))
+    except hr.DataError as error:
+        message = str(error)
+    else:
+        message = "".join([str(path), *map(parsed.explain, range(len(parsed.error_rows)))])
+    assert message.startswith(str(path))
+
+
+def test_streams_may_have_no_width(form: str, tmp_path: pathlib.Path) -> None:
+    streams = [SequenceStream("x", (0,)), SequenceStream("w", (1,), sparse=True)]
+    offsets = np.array([0, 2, 2])
+    nothing = hr.Sparse.from_rows([([], []), ([], [])], width=1)
+    block = Block(
+        np.array([1, 2], np.uint64),
+        {"x": hr.Ragged(np.empty((2, 0), np.float32), offsets), "w": hr.Ragged(nothing, offsets)},
+    )
+    if form == "arrow":
+        with pytest.raises(hr.DataError, match="without numbers; Arrow has no such lists"):
+            write(form, tmp_path / "data", streams, [block])
+        return
+    write(form, tmp_path / "data", streams, [block])
+    source = open_(form, tmp_path / "data", streams)
+    assert source.streams == tuple(streams)
+    assert same(source.parse(np.array([1, 0])).columns, dict(block.take(np.array([1, 0])).columns))

@@ -43,8 +43,8 @@ def _stream(part: str) -> tuple[str, CtfStream]:
     if found["format"] not in ("dense", "sparse"):
         raise _wrong(part, "dense or sparse as the format", repr(found["format"]))
     dim = found["dim"]
-    if dim is None or not (dim.isascii() and dim.replace("_", "").isdecimal()) or not 0 < int(dim) <= MAX_DIM:
-        raise _wrong(part, f"a whole number from 1 to {MAX_DIM} as the dimension", repr(dim or ""))
+    if dim is None or not (dim.isascii() and dim.replace("_", "").isdecimal()) or int(dim) > MAX_DIM:
+        raise _wrong(part, f"a whole number from 0 to {MAX_DIM} as the dimension", repr(dim or ""))
     alias, defines_size = None, False
     for option in found["rest"].split(",")[1:]:
         key, _, value = option.partition("=")

@@ -92,20 +92,29 @@ def open_arrow(path: str | os.PathLike[str]) -> ColumnSequences:
     try:
         reader = ipc.open_file(pa.memory_map(path))
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-    except pa.ArrowInvalid as error:
+        for batch in batches:
+            batch.validate(full=True)
+        streams, blocks = _sequences(path, reader.schema, batches)
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:  # pyarrow has errors of many kinds for what a damaged file can hold
         raise DataError(f"{path}: expected an Arrow file: {error}; write it again") from None
+    return ColumnSequences(path, file, streams, blocks)
+
+
+def _sequences(path: str, schema: Any, batches: list[Any]) -> tuple[list[SequenceStream], list[Block]]:
     try:
-        about = json.loads((reader.schema.metadata or {})[_METADATA])["streams"]
-        told = {entry["name"]: tuple(entry["shape"]) for entry in about}
-    except (KeyError, TypeError, ValueError):
+        about = json.loads((schema.metadata or {})[_METADATA])["streams"]
+        told = {entry["name"]: tuple(map(int, entry["shape"])) for entry in about}
+    except (AttributeError, KeyError, TypeError, ValueError):
         told = {}
-    streams = [_stream(path, field, told.get(field.name)) for field in reader.schema if field.name != KEY]
+    streams = [_stream(path, field, told.get(field.name)) for field in schema if field.name != KEY]
     blocks, rows = [], 0
     for batch in batches:
         columns = {stream.name: _column(path, batch.column(stream.name), stream) for stream in streams}
         blocks.append(Block(_keys(path, batch, rows), columns))
         rows += batch.num_rows
-    return ColumnSequences(path, file, streams, blocks)
+    return streams, blocks
 
 
 def _keys(path: str, batch: Any, rows: int) -> NDArray[np.uint64]:
@@ -127,7 +136,7 @@ def _stream(path: str, field: Any, shape: tuple[int, ...] | None) -> SequenceStr
     if _is_list(field.type):
         item = field.type.value_type
         if _is_list(item) and str(item.value_type).startswith("struct<index:"):
-            if shape is None:
+            if shape is None or len(shape) != 1 or shape[0] < 1:
                 raise DataError(
                     f"{path}: column {field.name!r} is sparse and nothing says how wide it is; write the file with "
                     "headrace convert, which notes it"
@@ -139,7 +148,7 @@ def _stream(path: str, field: Any, shape: tuple[int, ...] | None) -> SequenceStr
             sizes.append(item.list_size)
             item = item.value_type
         if sizes and _NUMBER.fullmatch(str(item)):
-            return SequenceStream(field.name, shape or tuple(sizes), dtype=np.dtype(item.to_pandas_dtype()))
+            return SequenceStream(field.name, tuple(sizes), dtype=np.dtype(item.to_pandas_dtype()))
     raise DataError(
         f"{path}: expected lists of samples in column {field.name!r} (fixed-size lists of numbers, or lists of structs "
         f"of index and value), got {field.type}"
@@ -164,8 +173,10 @@ def _column(path: str, array: Any, stream: SequenceStream) -> Ragged:
         indices = np.ascontiguousarray(index.to_numpy(zero_copy_only=False), np.int32)
         return Ragged(Sparse(value.to_numpy(zero_copy_only=False), indices, entries, stream.shape[-1]), offsets)
     count = len(samples)
+    nulls = 0
     while str(samples.type).startswith("fixed_size_list<"):
+        nulls += samples.null_count
         samples = samples.flatten()
-    if samples.null_count:
+    if nulls + samples.null_count:
         raise DataError(f"{path}: expected no nulls in column {stream.name!r}; fill or drop them")
     return Ragged(samples.to_numpy(zero_copy_only=False).reshape(count, *stream.shape), offsets)

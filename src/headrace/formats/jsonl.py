@@ -292,7 +292,7 @@ def _row(stream: SequenceStream, samples: Any) -> _Samples:
             if len(sample) != size:
                 what = f"expected {size} numbers a sample of stream {stream.name!r}"
                 raise _Mistake(f"{what}, got {len(sample)} in sample {number}", 1, stream.name)
-        return _floats(stream, list(chain.from_iterable(samples))).reshape(-1, *stream.shape), None, []
+        return _floats(stream, list(chain.from_iterable(samples))).reshape(len(samples), *stream.shape), None, []
     pairs = list(chain.from_iterable(samples))
     what = f"expected pairs of index and value as entries of stream {stream.name!r}"
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import shutil
 import tempfile
@@ -151,7 +152,9 @@ def open_npz(path: str | os.PathLike[str]) -> ColumnSequences:
                 info.filename.removesuffix(".npy"): _array(path, archive, info, file.array())
                 for info in archive.infolist()
             }
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # zipfile, zlib and NumPy have a dozen for what a damaged file can hold
         raise DataError(f"{path}: expected a file as numpy.savez writes them, but {error}; write it again") from None
     streams: list[SequenceStream] = []
     columns: dict[str, Ragged] = {}
@@ -206,8 +209,8 @@ def _array(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, data: NDA
         return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     lengths = data[info.header_offset + 26 : info.header_offset + _LOCAL_HEADER].view("<u2").astype(int)
     begin = info.header_offset + _LOCAL_HEADER + int(lengths.sum()) + header
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    if begin + size > len(data) or header + size > info.file_size:
+    size = math.prod(shape) * dtype.itemsize
+    if size < 0 or begin + size > len(data) or header + size > info.file_size:
         raise ValueError(f"{info.filename} is cut short")
     found = data[begin : begin + size]
     return np.require(found.view(dtype) if begin % dtype.itemsize == 0 else found.copy().view(dtype)).reshape(shape)
