@@ -334,6 +334,18 @@ def test_a_bar_is_shown_on_terminals_only(npz: str, capsys: Captured, monkeypatc
     assert "checking" in capsys.readouterr().err
 
 
+def test_headings_stand_out_on_terminals_only(npz: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["head", npz, "-n", "1"]) == 0
+    assert capsys.readouterr().out.startswith("sequence ")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    assert main(["head", npz, "-n", "1"]) == 0
+    assert capsys.readouterr().out.startswith("\033[1msequence ")
+    monkeypatch.setenv("TERM", "dumb")
+    assert main(["head", npz, "-n", "1"]) == 0
+    assert capsys.readouterr().out.startswith("sequence ")
+
+
 def test_library_warnings_go_to_standard_error(capsys: Captured, monkeypatch: pytest.MonkeyPatch, npz: str) -> None:
     import logging
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -23,7 +24,8 @@ def line(text: str = "") -> None:
 
 def heading(text: str) -> None:
     """Prints a line that stands out, on a terminal."""
-    line(f"\033[1m{text}\033[0m" if sys.stdout.isatty() else text)
+    bold = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    line(f"\033[1m{text}\033[0m" if bold else text)
 
 
 def as_json(value: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class Part(NamedTuple):
     records: int
 
 
-def parts(source: SequenceSource, what: str, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Part]:
+def parts(source: SequenceSource, what: str, *, block_bytes: int = BLOCK_BYTES) -> Generator[Part, None, None]:
     """All sequences, in parts of about `block_bytes`, with a bar that says `what` is being done."""
     total = source.num_records
     size = records_a_block(source, block_bytes)
