@@ -31,6 +31,9 @@ from headrace.errors import DataChangedError, DataError, HeadraceError, PlanErro
 from headrace.formats.cbf_writer import write_cbf
 from headrace.formats.ctf_schema import CtfStream, dense, sparse
 from headrace.formats.ctf_writer import write_ctf
+from headrace.formats.example_encode import encode_example, encode_examples, encode_sequence_example
+from headrace.formats.example_infer import infer_example, infer_sequence_example
+from headrace.formats.features import FixedLen, FixedLenSequence, RaggedFeature, SparseFeature, VarLen
 from headrace.formats.infer import InferredCtf, infer_ctf
 from headrace.formats.tfrecord import TFRecordWriter
 from headrace.loader import Loader
@@ -62,27 +65,37 @@ __all__ = [
     "DataChangedError",
     "DataError",
     "Dataset",
+    "FixedLen",
+    "FixedLenSequence",
     "HeadraceError",
     "InferredCtf",
     "Loader",
     "PlanError",
     "Ragged",
+    "RaggedFeature",
     "Sparse",
+    "SparseFeature",
     "StateError",
     "Stats",
     "Strings",
     "StuckError",
     "TFRecordWriter",
+    "VarLen",
     "Vocab",
     "assert_resumable",
     "build_vocab",
     "collate",
     "concat",
     "dense",
+    "encode_example",
+    "encode_examples",
+    "encode_sequence_example",
     "from_arrays",
     "from_dataset",
     "from_iterable",
     "infer_ctf",
+    "infer_example",
+    "infer_sequence_example",
     "mix",
     "pad",
     "read_cbf",

@@ -97,6 +97,26 @@ def ctf_lines(columns: list[tuple[str, numpy.typing.NDArray[Any], int, numpy.typ
     Rows [begin, end) as lines of CNTK's text format, of columns (alias, values, dim, offsets, (indices, entries) of sparse ones); row 0 is called `first` in messages.
     """
 
+class ExampleParser:
+    """Takes features out of Examples and SequenceExamples."""
+
+    def __init__(self, features: Sequence[tuple[bytes, int, bool, int, int, bool, object, str]]) -> None: ...
+
+    def parse(self, data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64]) -> tuple[list[tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]], int, str]:
+        """
+        ([(values, ends of strings or None, offsets, steps)], row with a fault or -1, what is wrong).
+        """
+
+def survey_examples(data: numpy.typing.NDArray[numpy.uint8], offsets: numpy.typing.NDArray[numpy.int64]) -> tuple[list[tuple[bytes, bool, list[int], int, int, int]], int, str]:
+    """
+    ([(key, in lists, kinds, messages with it, least and most values)], row with a fault or -1, what is wrong).
+    """
+
+def encode_examples(count: int, columns: Sequence[tuple[bytes, int, bool, numpy.typing.NDArray[Any], numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64] | None]]) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
+    """
+    (bytes of messages, offsets) of columns (key, kind, in lists, values, offsets of strings, offsets, steps).
+    """
+
 def absorb(hash: int, word: int) -> int:
     """
     Mixes a 64-bit word into a 64-bit hash: how keys of permutations are made.

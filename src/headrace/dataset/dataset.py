@@ -15,11 +15,14 @@ from headrace.dataset import order
 from headrace.dataset.batch import Batch, Bucket, growing_boundaries, width_boundaries
 from headrace.dataset.batch_ops import MapBatches, Pad, Padding, as_columns
 from headrace.dataset.choice import Concat
+from headrace.dataset.examples import ParseExample
 from headrace.dataset.length_filter import LengthFilter
 from headrace.dataset.map import Map
 from headrace.dataset.node import BatchNode, Node, Numbering, Records, check_depth, steps
 from headrace.dataset.tokens import PerColumn, Tokens
 from headrace.errors import PlanError
+from headrace.formats.example import ExampleSchema
+from headrace.formats.features import Feature
 from headrace.vocab import Vocab
 
 if TYPE_CHECKING:
@@ -227,6 +230,36 @@ class Dataset:
             [[2, 3, 1], [2, 0, 1]]
         """
         return Dataset(Tokens(self._node, vocab, max_length, bos, eos, separators))
+
+    def parse_example(self, features: Mapping[str, Feature]) -> Dataset:
+        """Replaces `tf.train.Example` messages by dicts of their features, in one native call a batch.
+
+        Args:
+            features: By key in the message: `FixedLen`, `VarLen`, `FixedLenSequence`, `SparseFeature`, `RaggedFeature`.
+
+        Raises:
+            ValueError: If there is no feature.
+
+        Example:
+            >>> import headrace as hr
+            >>> messages = hr.from_dataset([hr.encode_example({"x": [1.0, 2.0], "ids": [5]})])
+            >>> record = messages.parse_example({"ids": hr.VarLen("int64"), "x": hr.FixedLen(2, "float32")})[0]
+            >>> record["ids"].tolist(), record["x"].tolist()
+            ([5], [1.0, 2.0])
+        """
+        return Dataset(ParseExample(self._node, ExampleSchema(features)))
+
+    def parse_sequence_example(self, context: Mapping[str, Feature], sequences: Mapping[str, Feature]) -> Dataset:
+        """As `parse_example`, for `tf.train.SequenceExample`; the dict has the features of both.
+
+        Args:
+            context: Features of the context.
+            sequences: Features of the lists: `FixedLenSequence`, `VarLen`, `RaggedFeature` without partitions.
+
+        Raises:
+            ValueError: If there is no feature, or a name comes in both.
+        """
+        return Dataset(ParseExample(self._node, ExampleSchema(context, sequences)))
 
     # batches -------------------------------------------------------------------------------------------------------
 

@@ -83,7 +83,8 @@ def _gzip(path: str) -> Iterator[bytes]:
 
     try:
         with gzip.open(path, "rb") as packed:
-            while piece := packed.read(_CHUNK):
+            # What can be unpacked comes before the error that ends it; read(…) would try to fill a whole chunk first.
+            while piece := packed.read1(_CHUNK):
                 yield piece
     except EOFError:
         raise DataError(

@@ -1,0 +1,63 @@
+"""The step that takes features out of Examples: bytes to columns, in one native call a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.batch.columns import Bytes, Objects, Strings
+from headrace.batch.tree import Tree
+from headrace.clock import Clock
+from headrace.dataset.node import Node, Numbering, Reader, Records, WrappingReader
+from headrace.errors import DataError
+from headrace.formats.example import ExampleSchema
+from headrace.plan import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class ParseExample(Node):
+    """Messages replaced by a dict of their features.
+
+    Attributes:
+        parent: The step before; its records are bytes.
+        schema: What to take out.
+    """
+
+    parent: Node
+    schema: ExampleSchema
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The step before."""
+        return (self.parent,)
+
+    def describe(self) -> str:
+        """Names all features."""
+        return f"parse_example({self.schema!r})"
+
+    def build(self, numbering: Numbering) -> Records:
+        """Keeps the order and wraps the reader."""
+        built = self.parent.build(numbering)
+        return Records(built.plan, ExampleReader(built.reader, self.schema))
+
+
+class ExampleReader(WrappingReader):
+    """Parses what another reader gives."""
+
+    def __init__(self, parent: Reader, schema: ExampleSchema) -> None:
+        super().__init__(parent)
+        self.schema = schema
+
+    def read(self, rows: Rows, clock: Clock) -> Tree:
+        """One native call for all rows."""
+        tree = self.parent.read(rows, clock)
+        with clock.stage("parse"):
+            if isinstance(tree, Objects) and all(isinstance(record, bytes) for record in tree):
+                tree = Bytes.from_rows(tree)
+            if not isinstance(tree, (Bytes, Strings)):
+                kind = type(tree[0] if isinstance(tree, Objects) else tree).__name__
+                raise DataError(f"parse_example: records of {self.where(rows.ids[:, 0])} are {kind}, expected bytes")
+            return self.schema.columns(tree, lambda row: self.where(rows.ids[:, row]))
+
+    def column_names(self) -> list[str]:
+        """The features."""
+        return self.schema.names

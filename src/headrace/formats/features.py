@@ -1,0 +1,226 @@
+"""What to take out of an Example: the kinds of features, by TensorFlow's names and rules."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+DType: TypeAlias = Literal["int64", "float32", "bytes", "str"]
+KINDS: dict[str, int] = {"bytes": 1, "str": 1, "float32": 2, "int64": 3}
+"""The number that the native core has for a type."""
+
+_NAMES = {"string": "bytes", "object": "bytes", "float": "float32"}
+
+
+def _dtype(given: Any) -> DType:
+    name: Any = given
+    if given in (bytes, str):
+        name = given.__name__
+    elif not isinstance(given, str):
+        try:
+            name = np.dtype(given).name
+        except TypeError:
+            name = repr(given)
+    name = _NAMES.get(name, name)
+    if name not in KINDS:
+        raise ValueError(f"Examples hold 'int64', 'float32' and 'bytes' ('str' for texts), got the type {given!r:.60}")
+    return name  # type: ignore[no-any-return]
+
+
+def _shape(given: Any) -> tuple[int, ...]:
+    try:
+        sizes = tuple(map(operator.index, given if isinstance(given, Iterable) else (given,)))
+    except TypeError:
+        sizes = (-1,)
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"a shape is whole numbers, all known, got {given!r:.60}; use VarLen where they vary")
+    return sizes
+
+
+def _values(given: Any, dtype: DType) -> tuple[Any, ...]:
+    """A default, as Python values in one row."""
+    if KINDS[dtype] == 1:
+        flat = np.asarray(given, object).ravel().tolist()
+        texts = [text.encode() if isinstance(text, str) else text for text in flat]
+        if not all(isinstance(text, bytes) for text in texts):
+            raise ValueError(f"the default of a feature of {dtype} is bytes, got {given!r:.60}")
+        return tuple(texts)
+    array = np.asarray(given)
+    wanted = "iu" if dtype == "int64" else "iuf"
+    if array.dtype.kind not in wanted:
+        raise ValueError(f"the default of a feature of {dtype} is of that type, got {given!r:.60}")
+    return tuple(array.astype(dtype).ravel().tolist())
+
+
+class Feature:
+    """What all kinds of features are."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FixedLen(Feature):
+    """A feature that has so many values in every Example; a column of that shape.
+
+    Attributes:
+        shape: Of a record's values; `()` is a single one.
+        dtype: `"int64"`, `"float32"`, `"bytes"`, or `"str"`.
+        default: The values where the feature is missing; None makes that an error.
+
+    Raises:
+        ValueError: If the shape isn't known, the type isn't one that Examples have, or the default has another size.
+
+    Example:
+        >>> import headrace as hr
+        >>> hr.FixedLen((2,), "float32", default=[0, 1])
+        FixedLen(shape=(2,), dtype='float32', default=(0.0, 1.0))
+    """
+
+    shape: Any
+    dtype: Any
+    default: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", _shape(self.shape))
+        object.__setattr__(self, "dtype", _dtype(self.dtype))
+        if self.default is not None:
+            object.__setattr__(self, "default", _values(self.default, self.dtype))
+            if len(self.default) != math.prod(self.shape):
+                raise ValueError(
+                    f"the default of a feature of shape {self.shape} has {math.prod(self.shape)} values, got "
+                    f"{len(self.default)}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class VarLen(Feature):
+    """A feature that has any number of values, or is missing; a ragged column.
+
+    Attributes:
+        dtype: `"int64"`, `"float32"`, `"bytes"`, or `"str"`.
+
+    Example:
+        >>> import headrace as hr
+        >>> hr.VarLen(int)
+        VarLen(dtype='int64')
+    """
+
+    dtype: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", _dtype(self.dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedLenSequence(Feature):
+    """A feature of steps, each with so many values; a ragged column of them.
+
+    Attributes:
+        shape: Of a step's values.
+        dtype: `"int64"`, `"float32"`, `"bytes"`, or `"str"`.
+        allow_missing: Take no steps where the feature is missing; otherwise that is an error.
+        default: What `formats.example.parse_examples`, as TensorFlow, fills up short rows with: one value.
+
+    Raises:
+        ValueError: If the shape isn't known or has no values, or the type isn't one that Examples have.
+
+    Example:
+        >>> import headrace as hr
+        >>> hr.FixedLenSequence((), "int64").shape
+        ()
+    """
+
+    shape: Any
+    dtype: Any
+    allow_missing: bool = False
+    default: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", _shape(self.shape))
+        object.__setattr__(self, "dtype", _dtype(self.dtype))
+        if math.prod(self.shape) == 0:
+            raise ValueError(f"a step has at least one value, got the shape {self.shape}")
+        if self.default is not None:
+            object.__setattr__(self, "default", _values(self.default, self.dtype))
+            if len(self.default) != 1:
+                raise ValueError(f"the default of a FixedLenSequence is one value, got {len(self.default)}")
+
+
+@dataclass(frozen=True, slots=True)
+class SparseFeature(Feature):
+    """Two or more features that together are sparse rows: places, and the values at them; a `Sparse` column.
+
+    Attributes:
+        index_key: The feature with the places; several for rows of several dimensions.
+        value_key: The feature with the values.
+        dtype: `"int64"`, `"float32"` or `"bytes"`, of the values.
+        size: Numbers a row; several for several dimensions.
+        already_sorted: Believe that the places ascend.
+
+    Raises:
+        ValueError: If there is not one size for each index.
+
+    Example:
+        >>> import headrace as hr
+        >>> hr.SparseFeature("words/id", "words/count", "float32", size=10_000).size
+        (10000,)
+    """
+
+    index_key: Any
+    value_key: str
+    dtype: Any
+    size: Any
+    already_sorted: bool = False
+
+    def __post_init__(self) -> None:
+        keys = (self.index_key,) if isinstance(self.index_key, str) else tuple(self.index_key)
+        object.__setattr__(self, "index_key", keys)
+        object.__setattr__(self, "dtype", _dtype(self.dtype))
+        object.__setattr__(self, "size", _shape(self.size))
+        if not keys or len(keys) != len(self.size):
+            raise ValueError(f"SparseFeature has one size for each index, got {len(keys)} and {len(self.size)}")
+
+
+PARTITIONS = ("row_splits", "row_lengths", "row_starts", "row_limits", "value_rowids", "uniform_row_length")
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedFeature(Feature):
+    """A feature whose values are divided into rows by other features; a ragged column.
+
+    Attributes:
+        dtype: `"int64"`, `"float32"`, `"bytes"`, or `"str"`.
+        value_key: The feature with the values.
+        partitions: Pairs that say how values are divided, the outermost first: `("row_splits", key)`,
+            `("row_lengths", key)`, `("row_starts", key)`, `("row_limits", key)`, `("value_rowids", key)` or
+            `("uniform_row_length", length)`. Without any, each record is one row.
+        row_splits_dtype: Kept for code that comes from TensorFlow; offsets are int64 here.
+
+    Raises:
+        ValueError: If a partition is none of these.
+
+    Example:
+        >>> import headrace as hr
+        >>> hr.RaggedFeature("int64", "words", [("row_lengths", "sentences")]).partitions
+        (('row_lengths', 'sentences'),)
+    """
+
+    dtype: Any
+    value_key: str
+    partitions: Sequence[tuple[str, Any]] = ()
+    row_splits_dtype: Any = "int64"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", _dtype(self.dtype))
+        object.__setattr__(self, "partitions", tuple((str(kind), by) for kind, by in self.partitions))
+        for kind, by in self.partitions:
+            length = kind == "uniform_row_length"
+            if kind not in PARTITIONS or isinstance(by, bool) or not isinstance(by, int if length else str):
+                raise ValueError(f"partitions are pairs of one of {PARTITIONS} and a key, got {(kind, by)!r:.80}")
+            if isinstance(by, int) and by < 1:
+                raise ValueError(f"uniform_row_length is at least 1, got {by}")
