@@ -32,7 +32,16 @@ CtfParser<T>::CtfParser(const CtfSchema& schema, const std::uint8_t* data, std::
       tallies_(schema.streams.size()) {
   batch_.columns.resize(schema.streams.size());
   for (std::size_t i = 0; i < schema.streams.size(); ++i) {
-    longest_name_ = std::max(longest_name_, schema.streams[i].alias.size());
+    const std::string& alias = schema.streams[i].alias;
+    longest_name_ = std::max(longest_name_, alias.size());
+    if (alias.size() <= 8) {
+      Name name{0, ~std::uint64_t{0} >> (64 - 8 * alias.size()), alias.size()};
+      std::uint8_t bytes[8] = {};
+      std::memcpy(bytes, alias.data(), alias.size());
+      name.word = load64(bytes);
+      names_.push_back(name);
+      named_.push_back(static_cast<int>(i));
+    }
     batch_.columns[i].offsets.push(0);
     if (schema.streams[i].sparse) batch_.columns[i].entry_offsets.push(0);
   }
@@ -87,9 +96,29 @@ void CtfParser<T>::line() {
   }
 }
 
+// Reads the values of a sample of a stream with a short name; false where it is something else.
+template <class T>
+inline bool CtfParser<T>::known_sample() {
+  if (p_ >= fast_end_) return false;
+  const std::uint64_t text = load64(p_);
+  std::size_t at = expected_;
+  for (std::size_t left = names_.size(); left > 0; --left) {
+    const Name& name = names_[at];
+    const int stream = named_[at];
+    if (++at == names_.size()) at = 0;
+    if (((text ^ name.word) & name.mask) != 0 || !ends_a_name(p_[name.length])) continue;
+    expected_ = at;
+    p_ += name.length;
+    schema_.streams[static_cast<std::size_t>(stream)].sparse ? sparse(stream) : dense(stream);
+    return true;
+  }
+  return false;
+}
+
 template <class T>
 void CtfParser<T>::sample() {
   const std::uint8_t* const name = ++p_;
+  if (known_sample()) return;
   if (p_ == end_ || ends_a_name(*p_)) {
     fault(CtfFaultKind::kNoName, p_, -1);
     line_excused_ = hidden_ = true;

@@ -55,8 +55,15 @@ class CtfParser {
     std::uint64_t lost;  // malformed ones
   };
 
+  // The first bytes of a stream's name, for a quick look whether a sample is of it.
+  struct Name {
+    std::uint64_t word, mask;
+    std::size_t length;
+  };
+
   void line();
   void sample();
+  bool known_sample();
   int stream_of(const std::uint8_t* name, std::size_t length) const;
   void dense(int stream);
   void sparse(int stream);
@@ -79,6 +86,9 @@ class CtfParser {
   const ReadNumberRun<T> read_run_;
   CtfBatch<T>& batch_;
   std::size_t longest_name_ = 0;
+  std::vector<Name> names_;   // those of up to eight bytes
+  std::vector<int> named_;    // whose they are
+  std::size_t expected_ = 0;  // which of them may come next, for samples mostly come in the same order
   std::vector<Tally> tallies_;
 
   const std::uint8_t* p_ = nullptr;  // the next byte

@@ -195,15 +195,15 @@ HEADRACE_TARGET inline bool four_numbers(const std::uint8_t* p, const Block& blo
   __m128i text[4], form[4];
   std::uint64_t unfit = 0;
   for (int i = 0; i < 4; ++i) {
-    // Where no token is left, both are 64: a text without length.
+    // Where no token is left, both are 64: a text of no length.
     const auto start = static_cast<unsigned>(_tzcnt_u64(tokens.starts));
     const auto length = static_cast<unsigned>(_tzcnt_u64(tokens.ends)) - start;
+    tokens.starts &= tokens.starts - 1;
     tokens.ends &= tokens.ends - 1;
-    tokens.starts = tokens.ends == 0 ? 0 : tokens.starts & (tokens.starts - 1);
     const std::uint64_t dots = _bzhi_u64(block.dots >> (start & 63), length);
     const auto dot = static_cast<unsigned>(_tzcnt_u64(dots | std::uint64_t{1} << (length & 63)));
     const auto sign = static_cast<unsigned>(block.minuses >> (start & 63) & 1);
-    unfit |= (dots & (dots - 1)) | (length > kLongest ? 1 : 0);
+    unfit |= (dots & (dots - 1)) | (length / (kLongest + 1));
     const std::size_t which = (length * 32 + dot * 2 + sign) & (kForms - 1);
     form[i] = _mm_load_si128(reinterpret_cast<const __m128i*>(&kFormsTable[which]));
     text[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + start)), form[i]);
@@ -237,13 +237,15 @@ HEADRACE_TARGET NumberRun read_avx2(const std::uint8_t* p, const std::uint8_t* l
         at += consumed;
       }
     }
-    Tokens tokens{~blanks & (blanks << 1 | 1), blanks & ~(blanks << 1 | 1)};
-    tokens.starts = at < 64 ? tokens.starts >> at << at : 0;
-    tokens.ends = at < 64 ? tokens.ends >> at << at : 0;
+    Tokens tokens{0, blanks & ~(blanks << 1 | 1)};
+    if (at >= 64) tokens.ends = 0;
+    tokens.ends = tokens.ends >> (at & 63) << (at & 63);
     const auto last = static_cast<unsigned>(std::bit_width(tokens.ends));  // behind the blank behind the last number
+    const std::uint64_t starts = ~blanks & (blanks << 1 | 1);
+    tokens.starts = _bzhi_u64(starts, last) >> (at & 63) << (at & 63);
     // Signs stand in front, dots neither there nor behind a sign, and no sign stands alone.
     const std::uint64_t odd =
-        (block.minuses & ~tokens.starts) | (block.minuses << 1 & (blanks | block.dots)) | (block.dots & tokens.starts);
+        (block.minuses & ~starts) | (block.minuses << 1 & (blanks | block.dots)) | (block.dots & starts);
     if (_bzhi_u64(odd, last) == 0) {
       while (tokens.ends != 0 && end - out >= 4) {
         const Tokens before = tokens;
