@@ -130,8 +130,8 @@ HEADRACE_TARGET inline bool one_number(const std::uint8_t* p, unsigned length, s
 // number that they write is to be divided by. Told by its length, the place of the dot (the length: none) and the sign.
 struct alignas(16) Form {
   std::array<std::uint8_t, 8> digits;
-  float divisor;  // a power of ten, exactly, and negative for a negative number
-  std::uint32_t unfit;
+  float divisor;        // a power of ten, exactly, and negative for a negative number
+  std::uint32_t unfit;  // its first bit counts
 };
 
 constexpr unsigned kLongest = 15;
@@ -150,9 +150,8 @@ constexpr std::array<Form, kForms> make_forms() {
       form.digits[--place] = static_cast<std::uint8_t>(at);
       if (at > dot) form.divisor *= 10;
     }
-    if (length == 0) continue;  // none of the numbers looked at; all forms will do
-    const unsigned digits = length - sign - (dot < length ? 1 : 0);
-    form.unfit = dot > length || digits > 8 ? 1 : 0;
+    const bool fits = dot <= length && length >= sign && length - sign - (dot < length ? 1 : 0) <= 8;
+    form.unfit = fits ? 0 : 0x80000000u;
   }
   return forms;
 }
@@ -170,11 +169,11 @@ HEADRACE_TARGET inline __m128i eight_digit_numbers(__m128i first_two, __m128i la
   return _mm_unpacklo_epi64(_mm256_castsi256_si128(eights), _mm256_extracti128_si256(eights, 1));
 }
 
-// Whether floats can tell all of four whole numbers apart; where not, dividing them would round twice.
-HEADRACE_TARGET inline bool are_exact(__m128i numbers, const float*) {
-  return _mm_movemask_epi8(_mm_cmpgt_epi32(numbers, _mm_set1_epi32(1 << 24))) == 0;
+// Which of four whole numbers floats cannot tell from all others: dividing these would round twice.
+HEADRACE_TARGET inline __m128i inexact(__m128i numbers, const float*) {
+  return _mm_cmpgt_epi32(numbers, _mm_set1_epi32(1 << 24));
 }
-HEADRACE_TARGET inline bool are_exact(__m128i, const double*) { return true; }
+HEADRACE_TARGET inline __m128i inexact(__m128i, const double*) { return _mm_setzero_si128(); }
 
 HEADRACE_TARGET inline void store_quotients(__m128i numbers, __m128 divisors, float* to) {
   _mm_storeu_ps(to, _mm_div_ps(_mm_cvtepi32_ps(numbers), divisors));
@@ -188,33 +187,45 @@ struct Tokens {
   std::uint64_t starts, ends;
 };
 
-// Reads the first four tokens of a block, or as many as there are (other values are anything); false where one of them
-// is not of a form that this knows.
+// Whether bytes before `last`, of digits, dots, minus signs and blanks, are not all of a kind that four_numbers knows.
+HEADRACE_TARGET inline bool are_odd(const Block& block, std::uint64_t blanks, std::uint64_t starts, unsigned last) {
+  // Signs stand in front, dots neither there nor behind a sign, and no sign stands alone.
+  std::uint64_t odd = (block.minuses & ~starts) | (block.minuses << 1 & (blanks | block.dots)) | (block.dots & starts);
+  // Added to the bytes that are no blanks, a number's first dot carries up to its end, and a second one is left over.
+  const std::uint64_t text = _bzhi_u64(~blanks, last), dots = _bzhi_u64(block.dots, last);
+  odd |= (text + dots) & dots;
+  // Sixteen bytes in a row are more than kLongest.
+  std::uint64_t row = text & text >> 1;
+  row &= row >> 2;
+  row &= row >> 4;
+  row &= row >> 8;
+  return (_bzhi_u64(odd, last) | row) != 0;
+}
+
+// Reads the first four tokens of a block that is not odd, or as many as there are (further values are anything).
+// `marks` are the dots and blanks. False where one of the numbers has too many digits.
 template <class T>
-HEADRACE_TARGET inline bool four_numbers(const std::uint8_t* p, const Block& block, Tokens& tokens, T* values) {
+HEADRACE_TARGET inline bool four_numbers(const std::uint8_t* p, std::uint64_t marks, std::uint64_t minuses,
+                                         Tokens& tokens, unsigned count, T* values) {
   __m128i text[4], form[4];
-  std::uint64_t unfit = 0;
   for (int i = 0; i < 4; ++i) {
-    // Where no token is left, both are 64: a text of no length.
-    const auto start = static_cast<unsigned>(_tzcnt_u64(tokens.starts));
-    const auto length = static_cast<unsigned>(_tzcnt_u64(tokens.ends)) - start;
+    // Where no token is left, both are 64: a text of no length, at bytes that may be looked at.
+    const std::uint64_t start = _tzcnt_u64(tokens.starts);
+    const std::uint64_t length = _tzcnt_u64(tokens.ends) - start;
     tokens.starts &= tokens.starts - 1;
     tokens.ends &= tokens.ends - 1;
-    const std::uint64_t dots = _bzhi_u64(block.dots >> (start & 63), length);
-    const auto dot = static_cast<unsigned>(_tzcnt_u64(dots | std::uint64_t{1} << (length & 63)));
-    const auto sign = static_cast<unsigned>(block.minuses >> (start & 63) & 1);
-    unfit |= (dots & (dots - 1)) | (length / (kLongest + 1));
-    const std::size_t which = (length * 32 + dot * 2 + sign) & (kForms - 1);
-    form[i] = _mm_load_si128(reinterpret_cast<const __m128i*>(&kFormsTable[which]));
+    const std::uint64_t dot = _tzcnt_u64(marks >> (start & 63));  // or the end
+    const std::uint64_t sign = minuses >> (start & 63) & 1;
+    form[i] = _mm_load_si128(reinterpret_cast<const __m128i*>(kFormsTable.data() + (length * 32 + dot * 2 + sign)));
     text[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + start)), form[i]);
   }
   const __m128i upper = _mm_unpackhi_epi32(form[0], form[1]), lower = _mm_unpackhi_epi32(form[2], form[3]);
   const __m128 divisors = _mm_castsi128_ps(_mm_unpacklo_epi64(upper, lower));
-  const __m128i unfits = _mm_unpackhi_epi64(upper, lower);
   const __m128i numbers =
       eight_digit_numbers(_mm_unpacklo_epi64(text[0], text[1]), _mm_unpacklo_epi64(text[2], text[3]));
   store_quotients(numbers, divisors, values);
-  return unfit == 0 && _mm_testz_si128(unfits, unfits) != 0 && are_exact(numbers, values);
+  const __m128i unfit = _mm_or_si128(_mm_unpackhi_epi64(upper, lower), inexact(numbers, values));
+  return _bzhi_u32(static_cast<unsigned>(_mm_movemask_ps(_mm_castsi128_ps(unfit))), count) == 0;
 }
 
 template <class T>
@@ -243,19 +254,19 @@ HEADRACE_TARGET NumberRun read_avx2(const std::uint8_t* p, const std::uint8_t* l
     const auto last = static_cast<unsigned>(std::bit_width(tokens.ends));  // behind the blank behind the last number
     const std::uint64_t starts = ~blanks & (blanks << 1 | 1);
     tokens.starts = _bzhi_u64(starts, last) >> (at & 63) << (at & 63);
-    // Signs stand in front, dots neither there nor behind a sign, and no sign stands alone.
-    const std::uint64_t odd =
-        (block.minuses & ~starts) | (block.minuses << 1 & (blanks | block.dots)) | (block.dots & starts);
-    if (_bzhi_u64(odd, last) == 0) {
-      while (tokens.ends != 0 && end - out >= 4) {
+    if (tokens.ends != 0 && !are_odd(block, blanks, starts, last)) {
+      const std::uint64_t marks = block.dots | blanks;
+      auto left = static_cast<unsigned>(std::popcount(tokens.ends));
+      while (left != 0 && end - out >= 4) {
         const Tokens before = tokens;
-        if (!four_numbers(p, block, tokens, out)) {
+        const unsigned count = std::min(4u, left);
+        if (!four_numbers(p, marks, block.minuses, tokens, count, out)) {
           tokens = before;
           break;
         }
-        const auto count = std::min(4, std::popcount(before.ends));
         out += count;
-        at = tokens.ends == 0 ? last : static_cast<unsigned>(_tzcnt_u64(tokens.starts));
+        left -= count;
+        at = left == 0 ? last : static_cast<unsigned>(_tzcnt_u64(tokens.starts));
       }
     }
     for (; tokens.ends != 0 && out < end; tokens.ends &= tokens.ends - 1, tokens.starts &= tokens.starts - 1) {
