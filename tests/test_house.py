@@ -32,6 +32,7 @@ ALLOWED = {
     "loader": {"errors", "clock", "batch", "dataset", "engine", "formats", "plan", "state"},
     "verify": {"batch", "dataset", "loader"},
     "cntk": {"", "_native", "errors", "clock", "batch", "formats", "plan", "dataset", "engine", "vocab"},  # "": as nmt
+    "tf1": {"", "errors", "formats"},
     "cli": {"", "errors", "batch", "formats", "cntk"},
     "nmt": {""},  # the public surface, `import headrace as hr`, and nothing behind it
 }
