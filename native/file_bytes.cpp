@@ -146,4 +146,13 @@ const std::uint8_t* FileBytes::read(std::uint64_t offset, std::size_t count, std
   return scratch;
 }
 
+void FileBytes::forget(std::uint64_t offset, std::size_t count) const {
+  if (descriptor_ < 0 || size_ == 0) return;
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t begin = offset / page * page;
+  // A hint: where it isn't taken nothing is lost.
+  (void)::madvise(const_cast<std::uint8_t*>(data_) + begin, static_cast<std::size_t>(offset + count - begin),
+                  MADV_DONTNEED);
+}
+
 }  // namespace headrace

@@ -49,6 +49,10 @@ class FileBytes {
   // meanwhile is an error and not a signal), in place for memory. The range must be within size().
   const std::uint8_t* read(std::uint64_t offset, std::size_t count, std::uint8_t* scratch) const;
 
+  // Gives back the pages of a range that was read through the mapping; reading it again brings them back. For
+  // those who go through large files: what is mapped counts as the memory of this process.
+  void forget(std::uint64_t offset, std::size_t count) const;
+
  private:
   FileBytes() = default;
 

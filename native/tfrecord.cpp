@@ -8,10 +8,11 @@
 #include "crc32c.h"
 #include "errors.h"
 #include "hash.h"
-#include "prefetch.h"
 
 namespace headrace {
 namespace {
+
+constexpr std::uint64_t kMapped = 64 << 20;
 
 std::uint32_t load32_le(const std::uint8_t* p) {
   return static_cast<std::uint32_t>(p[0]) | static_cast<std::uint32_t>(p[1]) << 8 |
@@ -227,10 +228,13 @@ void frame_record(std::span<const std::uint8_t> data, Buffer<std::uint8_t>& out)
 }
 
 RecordReader::RecordReader(std::vector<RecordFile> files) : files_(std::move(files)) {
+  std::uint64_t bytes = 0;
   first_.push_back(0);
   for (const auto& file : files_) {
     if (file.offsets.size() != file.lengths.size()) throw std::invalid_argument("offsets and lengths differ in number");
     first_.push_back(first_.back() + static_cast<std::int64_t>(file.offsets.size()));
+    mapped_.push_back(kMapped - std::min(kMapped, bytes));
+    bytes += file.bytes->size();
   }
 }
 
@@ -248,10 +252,10 @@ std::pair<std::size_t, std::int64_t> RecordReader::locate(std::int64_t record) c
 void RecordReader::read(std::span<const std::int64_t> records, bool verify, Buffer<std::uint8_t>& data,
                         Buffer<std::int64_t>& offsets) const {
   struct Found {
-    const std::uint8_t* record;
-    std::uint64_t length;
+    std::size_t file;
+    std::uint64_t offset, length;
+    std::uint64_t end() const { return offset + length + kRecordFrame; }
   };
-  // Records come from all over the file: where each is, is looked up first, and then its bytes asked for ahead of time.
   std::vector<Found> found;
   found.reserve(records.size());
   std::vector<bool> seen(files_.size());
@@ -264,50 +268,58 @@ void RecordReader::read(std::span<const std::int64_t> records, bool verify, Buff
       file.bytes->check_unchanged();
       if (file.sidecar) file.sidecar->check_unchanged();
     }
-    const std::uint64_t offset = file.offsets[static_cast<std::size_t>(row)];
-    const std::uint64_t length = file.lengths[static_cast<std::size_t>(row)];
+    const Found one{number, file.offsets[static_cast<std::size_t>(row)], file.lengths[static_cast<std::size_t>(row)]};
     const std::uint64_t size = file.bytes->size();
-    if (size < kRecordFrame || length > size - kRecordFrame || offset > size - kRecordFrame - length) {
+    if (size < kRecordFrame || one.length > size - kRecordFrame || one.offset > size - kRecordFrame - one.length) {
       throw DataError("the index of " + file.bytes->name() + " does not fit the file at record " + std::to_string(row) +
-                      ": it says " + std::to_string(length) + " bytes at " + std::to_string(offset) + " of " +
+                      ": it says " + std::to_string(one.length) + " bytes at " + std::to_string(one.offset) + " of " +
                       std::to_string(size) + ". Open the file with index='rebuild', or delete its .hrindex file");
     }
-    found.push_back({file.bytes->data() + offset, length});
-    total += length;
+    found.push_back(one);
+    total += one.length;
   }
   data.reserve(static_cast<std::size_t>(total));
   offsets.reserve(records.size() + 1);
   offsets.push(0);
-  constexpr std::size_t kAhead = 4;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (i + kAhead < found.size()) {
-      // The processor fetches what follows on its own once it sees where reading goes.
-      for (std::size_t line = 0; line < 4; ++line) prefetch_address(found[i + kAhead].record + 64 * line);
+  // What is read through a mapping counts as this process's memory, in time the whole file. So only the first bytes of
+  // all files are read that way for good; long runs are, and given back; the rest is read by system calls.
+  constexpr std::uint64_t kLongestRun = 1 << 20, kWorthMapping = 1 << 15;
+  Buffer<std::uint8_t> scratch;
+  for (std::size_t i = 0, next = 0; i < found.size(); i = next) {
+    for (next = i + 1; next < found.size(); ++next) {
+      const bool joins = found[next].file == found[i].file && found[next].offset == found[next - 1].end();
+      if (!joins || found[next].end() - found[i].offset > kLongestRun) break;
     }
-    const auto [record, length] = found[i];
-    const auto count = static_cast<std::size_t>(length);
-    std::uint8_t* to = data.room(count);
-    if (count > 0) std::memcpy(to, record + kRecordHeader, count);
-    data.advance(count);
-    offsets.push(static_cast<std::int64_t>(data.size()));
-    RecordFault fault{.length = length, .stored = load32_le(record + 8), .computed = masked_crc32c(record, 8)};
-    if (fault.stored != fault.computed || record_length(record) != length) {
-      fault.kind = RecordFaultKind::kLength;
-    } else if (verify) {
-      fault.stored = load32_le(record + kRecordHeader + length);
-      fault.computed = masked_crc32c(to, count);  // of the copy: it is near by now, and is what is handed over
-      if (fault.stored != fault.computed) fault.kind = RecordFaultKind::kData;
+    const FileBytes& bytes = *files_[found[i].file].bytes;
+    const auto size = static_cast<std::size_t>(found[next - 1].end() - found[i].offset);
+    const bool stays = found[next - 1].end() <= mapped_[found[i].file];
+    const bool passing = !stays && size >= kWorthMapping;
+    const std::uint8_t* run = bytes.data() + found[i].offset;
+    if (!stays && !passing) {
+      scratch.reserve(size);
+      run = bytes.read(found[i].offset, size, scratch.data());
     }
-    if (fault) {
-      const auto [number, row] = locate(records[i]);
-      const RecordFile& file = files_[number];
-      fault.offset = file.offsets[static_cast<std::size_t>(row)];
-      const char* remedy = fault.kind == RecordFaultKind::kData
-                               ? "; copy the file again, or read it with recover='skip' to leave out what is damaged"
-                               : "; open the file with index='rebuild'";
-      throw DataError(file.bytes->name() + ": " + fault.text() + " (record " + std::to_string(row) + ")" + remedy);
+    for (std::size_t k = i; k < next; ++k) {
+      const std::uint8_t* record = run + (found[k].offset - found[i].offset);
+      const auto count = static_cast<std::size_t>(found[k].length);
+      RecordFault fault = check_record(record, count + kRecordFrame, found[k].offset, verify);
+      if (!fault && fault.length != count) fault.kind = RecordFaultKind::kLength;
+      if (fault) throw_fault(fault, records[k]);
+      if (count > 0) std::memcpy(data.room(count), record + kRecordHeader, count);
+      data.advance(count);
+      offsets.push(static_cast<std::int64_t>(data.size()));
     }
+    if (passing) bytes.forget(found[i].offset, size);
   }
+}
+
+void RecordReader::throw_fault(const RecordFault& fault, std::int64_t record) const {
+  const auto [number, row] = locate(record);
+  const char* remedy = fault.kind == RecordFaultKind::kData
+                           ? "; copy the file again, or read it with recover='skip' to leave out what is damaged"
+                           : "; open the file with index='rebuild'";
+  throw DataError(files_[number].bytes->name() + ": " + fault.text() + " (record " + std::to_string(row) + ")" +
+                  remedy);
 }
 
 }  // namespace headrace

@@ -99,8 +99,11 @@ class RecordReader {
             Buffer<std::int64_t>& offsets) const;
 
  private:
+  [[noreturn]] void throw_fault(const RecordFault& fault, std::int64_t record) const;
+
   std::vector<RecordFile> files_;
-  std::vector<std::int64_t> first_;  // number of each file's first record
+  std::vector<std::int64_t> first_;    // number of each file's first record
+  std::vector<std::uint64_t> mapped_;  // bytes at the beginning of each file that may stay mapped
 };
 
 }  // namespace headrace

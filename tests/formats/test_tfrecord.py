@@ -96,6 +96,13 @@ def test_any_records_come_back(tmp_path_factory: pytest.TempPathFactory, records
     assert source.read(np.arange(len(records))).tolist() == records
 
 
+def test_columns_are_written_as_lists_are(tmp_path: pathlib.Path) -> None:
+    for column in (hr.Bytes.from_rows(RECORDS), hr.Strings.from_rows(RECORDS)):
+        with TFRecordWriter(tmp_path / "a") as writer:
+            writer.write_many(column)
+        assert (tmp_path / "a").read_bytes() == b"".join(map(frame, RECORDS))
+
+
 def test_records_larger_than_a_piece(tmp_path: pathlib.Path) -> None:
     records = [b"a" * 3_000_000, b"b", b"c" * 1_200_000, b"", b"d" * 10]
     for kind in ("", "GZIP"):

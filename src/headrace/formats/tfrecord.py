@@ -273,8 +273,8 @@ class TFRecordWriter:
         Raises:
             As `write`.
         """
-        if isinstance(records, (Bytes, Strings)):
-            records = (records.bytes_at(row) for row in range(len(records)))
+        if isinstance(records, Strings):
+            records = Bytes(records.data, records.offsets)
         for record in records:
             self.write(record)
 
