@@ -1,31 +1,9 @@
 #include "ctf_fault.h"
 
-#include <algorithm>
+#include "excerpt.h"
 
 namespace headrace {
 namespace {
-
-constexpr std::size_t kShown = 20;
-
-// What stands at a place: printable characters, at most 20, up to the end of the line.
-std::string shown(const FileBytes& file, std::uint64_t offset) {
-  if (offset >= file.size()) return "the end of the file";
-  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(file.size() - offset, kShown));
-  std::uint8_t scratch[kShown];
-  const std::uint8_t* bytes = file.read(offset, count, scratch);
-  if (bytes[0] == '\n' || (bytes[0] == '\r' && count > 1 && bytes[1] == '\n')) return "the end of the line";
-  std::string text = "'";
-  for (std::size_t i = 0; i < count && bytes[i] != '\n'; ++i) {
-    const std::uint8_t byte = bytes[i];
-    if (byte >= ' ' && byte < 127) {
-      text += static_cast<char>(byte);
-    } else {
-      constexpr char kHex[] = "0123456789abcdef";
-      text += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return text + "'";
-}
 
 // "train.ctf, line 3, column 5 (byte 57), sequence 7: "
 std::string where(const FileBytes& file, const CtfPlace& place) {
@@ -92,7 +70,7 @@ std::string describe(const CtfFault& fault, const CtfPlace& place, const FileByt
   const CtfStream none;
   const CtfStream& stream = fault.stream < 0 ? none : schema.streams[static_cast<std::size_t>(fault.stream)];
   const std::string of = " of stream '" + stream.alias + "'";
-  const std::string came = ", got " + shown(file, place.offset);
+  const std::string came = ", got " + excerpt(file, place.offset);
   const std::string at = where(file, place);
   switch (fault.kind) {
     case CtfFaultKind::kJunk:
@@ -157,7 +135,7 @@ std::string describe(CtfNoteKind kind, const CtfNote& note, const CtfPlace& plac
     case CtfNoteKind::kNoFinalNewline:
       return at + "the file ends without a line feed; was it cut short?";
     case CtfNoteKind::kBeyondAscii:
-      return at + "a byte outside ASCII separates values or samples (" + shown(file, place.offset) +
+      return at + "a byte outside ASCII separates values or samples (" + excerpt(file, place.offset) +
              "); write blanks instead";
   }
   return at;

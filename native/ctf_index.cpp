@@ -11,6 +11,7 @@
 #include "byte_masks.h"
 #include "decimal.h"
 #include "errors.h"
+#include "excerpt.h"
 #include "hash.h"
 #include "line_index.h"
 #include "parallel.h"
@@ -67,22 +68,6 @@ class ByteWalk {
 std::string place(const FileBytes& file, std::uint64_t offset, std::uint64_t column) {
   return file.name() + ", line " + std::to_string(count_line_feeds(file, 0, offset) + 1) + ", column " +
          std::to_string(column + 1) + " (byte " + std::to_string(offset) + ")";
-}
-
-// What stands at a place, for a message: printable characters, at most 20.
-std::string shown(const FileBytes& file, std::uint64_t offset) {
-  std::string text = "'";
-  ByteWalk walk(file, offset);
-  for (; !walk.ended() && walk.peek() != '\n' && text.size() <= 20; walk.skip()) {
-    const std::uint8_t byte = walk.peek();
-    if (byte >= ' ' && byte < 127) {
-      text += static_cast<char>(byte);
-    } else {
-      constexpr char kHex[] = "0123456789abcdef";
-      text += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return text + "'";
 }
 
 struct Start {
@@ -232,7 +217,7 @@ std::uint64_t Scanner::long_id(std::uint64_t offset, bool& found) const {
     constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
     if (key > (kMost - digit) / 10) {
       throw DataError(place(file_, offset, 0) + ": expected a sequence id of at most " + std::to_string(kMost) +
-                      " (64 bits), got " + shown(file_, offset) +
+                      " (64 bits), got " + excerpt(file_, offset) +
                       "; number the sequences anew, or pass skip_sequence_ids=True where each line is one");
     }
     key = key * 10 + digit;
@@ -412,7 +397,8 @@ CtfIndex build_ctf_index(const FileBytes& file, const CtfIndexOptions& options, 
     if (first.ended() || first.offset() == start.offset) {
       throw DataError(place(file, start.offset, start.column) +
                       ": expected '|' or a sequence id (digits, and more behind them), got " +
-                      shown(file, start.offset) + "; lines are '|name values…', all with or all without an id before");
+                      excerpt(file, start.offset) +
+                      "; lines are '|name values…', all with or all without an id before");
     }
   }
 
