@@ -22,12 +22,13 @@ bool ends_values(std::uint8_t byte) { return byte < ' ' || byte == '|' || byte >
 }  // namespace
 
 template <class T>
-CtfParser<T>::CtfParser(const CtfSchema& schema, const std::uint8_t* data, std::uint64_t size, CtfBatch<T>& batch)
+CtfParser<T>::CtfParser(const CtfSchema& schema, const std::uint8_t* data, std::uint64_t size, CtfBatch<T>& batch,
+                        ReadNumberRun<T> read_run)
     : schema_(schema),
       data_(data),
       fast_end_(data + std::max<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(size) - kAhead, 0)),
       run_end_(data + std::max<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(size) - kNumberRunAhead, 0)),
-      read_run_(number_run_reader<T>()),
+      read_run_(read_run),
       batch_(batch),
       tallies_(schema.streams.size()) {
   batch_.columns.resize(schema.streams.size());

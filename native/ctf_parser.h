@@ -40,8 +40,9 @@ struct CtfBatch {
 template <class T>
 class CtfParser {
  public:
-  // Everything must outlive the parser; the batch must be new.
-  CtfParser(const CtfSchema& schema, const std::uint8_t* data, std::uint64_t size, CtfBatch<T>& batch);
+  // Everything must outlive the parser; the batch must be new. `read_run`: nullptr reads each number by itself.
+  CtfParser(const CtfSchema& schema, const std::uint8_t* data, std::uint64_t size, CtfBatch<T>& batch,
+            ReadNumberRun<T> read_run = number_run_reader<T>());
 
   // Adds the sequence of lines in bytes [begin, end) of the file as the next row. Bytes up to `end` are looked at one
   // by one, others of the file perhaps. Returns how many lines there were.

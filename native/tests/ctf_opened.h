@@ -35,17 +35,25 @@ struct Opened {
     return batch;
   }
 
-  // Whether all records are as the model says: samples, mistakes and notes.
+  // Whether all records are as the model says: samples, mistakes and notes. With and without vector instructions.
   template <class T>
   bool as_model() const {
-    const CtfBatch<T> batch = all<T>();
+    CtfBatch<T> plain;
+    CtfParser<T> parser(reader.schema(), file->data(), file->size(), plain, nullptr);
+    for (std::size_t i = 0; i < index.sequences(); ++i) {
+      parser.add(static_cast<std::int64_t>(i), index.begins[i], end_of(i));
+    }
+    return as_model(plain) && as_model(all<T>());
+  }
+
+  template <class T>
+  bool as_model(const CtfBatch<T>& batch) const {
     const std::string_view text(reinterpret_cast<const char*>(file->data()), file->size());
     std::vector<std::pair<CtfFaultKind, std::uint64_t>> wanted, got;
     for (const CtfFault& fault : batch.faults) got.emplace_back(fault.kind, fault.offset);
     std::uint64_t notes[kCtfNotes] = {};
     for (std::size_t i = 0; i < index.sequences(); ++i) {
-      const std::uint64_t begin = index.begins[i];
-      const std::uint64_t end = index.ends.size() > 0 ? index.ends[i] : index.begins[i + 1];
+      const std::uint64_t begin = index.begins[i], end = end_of(i);
       const auto model =
           CtfModel<T>(text.substr(begin, end - begin), begin, end == file->size(), reader.schema()).take();
       if (!agrees(batch, i, model, reader.schema())) return false;
@@ -57,6 +65,8 @@ struct Opened {
     }
     return got == wanted;
   }
+
+  std::uint64_t end_of(std::size_t i) const { return index.ends.size() > 0 ? index.ends[i] : index.begins[i + 1]; }
 
   std::shared_ptr<FileBytes> file;
   CtfIndex index;
