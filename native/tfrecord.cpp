@@ -147,8 +147,13 @@ RecordIndex recover_records(const FileBytes& file) {
   const auto leads_on = [&](std::uint64_t end) {
     return end == size || (size - end >= kRecordHeader && is_record_header(data + end));
   };
-  std::uint64_t offset = 0;
+  constexpr std::uint64_t kStride = 16 << 20;
+  std::uint64_t offset = 0, passed = 0;
   while (offset < size) {
+    if (offset - passed >= kStride) {
+      file.forget(passed, static_cast<std::size_t>(offset - passed));
+      passed = offset;
+    }
     RecordFault fault = check_record(data + offset, size - offset, offset, true);
     if (!fault) {
       index.offsets.push(offset);

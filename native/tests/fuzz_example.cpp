@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t cut = data[0] % size;
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::string messages[2] = {text.substr(0, cut), text.substr(cut)};
-  for (const std::string& key : {"a", ""}) {
+  for (const char* key : {"a", ""}) {
     std::vector<WantedFeature> features;
     features.push_back(want(key, ExampleKind::kInt64));
     compare(std::move(features), messages);

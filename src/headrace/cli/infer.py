@@ -1,4 +1,4 @@
-"""`headrace infer`: tells which streams a file in CNTK's text format has, as a configuration that can be used."""
+"""`headrace infer`: which streams are in CNTK's text, as a configuration; which features are in Examples."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import typer
 
 from headrace import InferredCtf, PlanError, infer_ctf
 from headrace.cli import options
+from headrace.cli.infer_features import infer_features
 from headrace.cli.output import as_json as print_json
 from headrace.cli.output import line
 from headrace.cli.streams import format_streams
 from headrace.cntk import StreamConfig, format_config
 from headrace.formats.ctf_schema import CtfStream, alias_of
+from headrace.formats.tfrecord import is_tfrecord
 
 _BEGINNING = 4 << 20
 
@@ -22,10 +24,12 @@ _BEGINNING = 4 << 20
 def infer(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file; .gz and .zst are unpacked.")],
     skip_ids: options.SkipIds = False,
-    all_: Annotated[bool, typer.Option("--all", help="Look at the whole file, not at its first 4 MiB.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Look at the whole file, not at its first 4 MiB or 1000 records.")
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Tell which streams a file in CNTK's text format has.
+    """Tell which streams a file in CNTK's text format has, or which features the Examples of a TFRecord file.
 
     Prints a configuration that reads the file; what is to be known, the option for the other commands and the call in
     Python stand in it as comments. The width of a sparse stream is one more than the largest index seen: a guess.
@@ -35,8 +39,11 @@ def infer(
       headrace infer train.ctf
       headrace infer train.ctf > reader.cntk && headrace check --config reader.cntk
       headrace check train.ctf --streams "$(headrace infer train.ctf --json | jq -r .option)"
+      headrace infer train.tfrecord
     """  # noqa: D301  typer wants the character, not the backslash
     path = os.fspath(file)
+    if is_tfrecord(path):
+        return infer_features(path, all_, as_json)
     found = infer_ctf(path, max_bytes=1 << 62 if all_ else _BEGINNING, skip_ids=skip_ids)
     try:
         config, wrong = _config(path, found, skip_ids), ""

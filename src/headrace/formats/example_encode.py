@@ -42,7 +42,7 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
     return data.tobytes()
 
 
-def encode_sequence_example(context: Mapping[str, Any], sequences: Mapping[str, Sequence[Any]]) -> bytes:
+def encode_sequence_example(context: Mapping[str, Any], sequences: Mapping[str, Any]) -> bytes:
     """Makes a `tf.train.SequenceExample`.
 
     Args:

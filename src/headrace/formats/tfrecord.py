@@ -88,6 +88,22 @@ def find_compression(path: str) -> Compression:
     return ""
 
 
+def is_tfrecord(path: str) -> bool:
+    """Whether a file begins as a TFRecord file does, packed or not; one of no bytes doesn't.
+
+    Raises:
+        OSError: If the file can't be read.
+    """
+    kind = find_compression(path)
+    if not kind:
+        with open(path, "rb") as file:
+            return _native.is_record_header(file.read(_HEADER))
+    try:
+        return _native.is_record_header(next(unpack(path, kind), b"")[:_HEADER])
+    except DataError:
+        return False
+
+
 class RecordReader:
     """Reads the records of one file from front to back, in bounded memory, with all checksums verified.
 
