@@ -228,12 +228,44 @@ HEADRACE_TARGET inline bool four_numbers(const std::uint8_t* p, std::uint64_t ma
   return _bzhi_u32(static_cast<unsigned>(_mm_movemask_ps(_mm_castsi128_ps(unfit))), count) == 0;
 }
 
+// Whether a block has nothing but digits and blanks.
+inline bool is_plain(const Block& block) { return (block.blanks | block.digits) == ~std::uint64_t{0}; }
+
+// Whole numbers, as long as there are blocks of nothing else. Blocks are looked at where they stand and not from where
+// the last number ended, so that the processor can do so ahead. Returns where it stopped.
+template <class T>
+HEADRACE_TARGET inline const std::uint8_t* read_plain_blocks(const std::uint8_t* p, const std::uint8_t* limit,
+                                                             std::uint64_t blanks, T*& out, const T* end) {
+  unsigned at = 0;
+  for (; p + 64 < limit; p += 64, at -= 64) {
+    const Block next = look_at(p + 64);
+    if (!is_plain(next)) break;
+    while (at < 64) {
+      const std::uint64_t window = (blanks >> at | next.blanks << 1 << (63 - at)) & ((1u << kWindow) - 1);
+      const unsigned consumed = kShuffles.consumed[window];
+      if (consumed == 0 || end - out < 4) return p + at;
+      store(whole_numbers(p + at, kShuffles.bytes[window].data()), out);
+      out += kShuffles.count[window];
+      at += consumed;
+    }
+    blanks = next.blanks;
+  }
+  return p + at;
+}
+
 template <class T>
 HEADRACE_TARGET NumberRun read_avx2(const std::uint8_t* p, const std::uint8_t* limit, T* values, std::size_t most) {
   T* out = values;
   T* const end = values + most;
   while (p < limit) {
     const Block block = look_at(p);
+    if (is_plain(block)) {
+      const std::uint8_t* const stopped = read_plain_blocks(p, limit, block.blanks, out, end);
+      if (stopped != p) {
+        p = stopped;
+        continue;
+      }
+    }
     const std::uint64_t other = ~(block.blanks | block.digits | block.dots | block.minuses);
     const auto regular = static_cast<unsigned>(_tzcnt_u64(other));
     const std::uint64_t blanks = _bzhi_u64(block.blanks, regular);

@@ -383,6 +383,25 @@ TEST(random_texts_read_as_the_model_says) {
   }
 }
 
+TEST(texts_cut_at_any_byte_read_as_the_model_says) {
+  const std::string text =
+      "\xef\xbb\xbf 10 |a 1 -2.5 3e1 |# note |# |x 5:1 7:0.5\t|bc 1 2\r\n10|x |a 1\n\n11 |x 1:1 |zz 4 |bc 1 |a 1 2 x\n"
+      "12 |a 0 1 2 |x 10:1 11:1 12:1 13:1 14:1 15:1 16:1 17:1 18:1 19:1 20:1 21:1 22:1 23:1 24:1 25:1 26:1 27:1 |bc\n"
+      "13 |a 1 2 |x 3:1\n";
+  for (std::size_t size = 0; size <= text.size(); ++size) {
+    for (const int main : {-1, 1}) {
+      const CtfSchema schema{{{"a", false, 3}, {"x", true, 100}, {"bc", false, 2}}, main, false};
+      try {
+        const Opened opened(text.substr(0, size), schema);
+        if (!opened.as_model<float>()) fail(__FILE__, __LINE__, "differs at " + std::to_string(size));
+        for (const CtfFault& fault : opened.all().faults) CHECK(opened.reader.explain(fault).size() > 20);
+      } catch (const DataError&) {
+        CHECK(size < 12);  // no id yet
+      }
+    }
+  }
+}
+
 // Long and regular texts, which take other ways through the parser than short ones.
 TEST(regular_texts_read_as_the_model_says) {
   std::mt19937 random(8);
