@@ -12,8 +12,6 @@
 namespace headrace {
 namespace {
 
-constexpr std::uint64_t kMapped = 64 << 20;
-
 std::uint32_t load32_le(const std::uint8_t* p) {
   return static_cast<std::uint32_t>(p[0]) | static_cast<std::uint32_t>(p[1]) << 8 |
          static_cast<std::uint32_t>(p[2]) << 16 | static_cast<std::uint32_t>(p[3]) << 24;
@@ -232,13 +230,13 @@ void frame_record(std::span<const std::uint8_t> data, Buffer<std::uint8_t>& out)
   out.advance(data.size() + kRecordFrame);
 }
 
-RecordReader::RecordReader(std::vector<RecordFile> files) : files_(std::move(files)) {
+RecordReader::RecordReader(std::vector<RecordFile> files, std::uint64_t mapped) : files_(std::move(files)) {
   std::uint64_t bytes = 0;
   first_.push_back(0);
   for (const auto& file : files_) {
     if (file.offsets.size() != file.lengths.size()) throw std::invalid_argument("offsets and lengths differ in number");
     first_.push_back(first_.back() + static_cast<std::int64_t>(file.offsets.size()));
-    mapped_.push_back(kMapped - std::min(kMapped, bytes));
+    mapped_.push_back(mapped - std::min(mapped, bytes));
     bytes += file.bytes->size();
   }
 }

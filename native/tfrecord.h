@@ -88,7 +88,9 @@ struct RecordFile {
 // The records of several files as one list, read in any order. Immutable.
 class RecordReader {
  public:
-  explicit RecordReader(std::vector<RecordFile> files);
+  // Of all files together the first `mapped` bytes are read through their mappings, which then count as memory of this
+  // process.
+  explicit RecordReader(std::vector<RecordFile> files, std::uint64_t mapped = 64 << 20);
 
   std::int64_t records() const { return first_.back(); }
   // The file and the number of the record in it.

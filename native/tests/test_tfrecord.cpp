@@ -1,7 +1,9 @@
+#include <cstdio>
 #include <random>
 
 #include "../crc32c.h"
 #include "../errors.h"
+#include "../parallel.h"
 #include "../tfrecord.h"
 #include "check.h"
 #include "tfrecord_model.h"
@@ -90,6 +92,46 @@ TEST(records_are_found_and_read_in_any_order) {
   }
   const std::int64_t outside[] = {4};
   CHECK_THROWS(reader.read(outside, true, data, offsets), std::out_of_range, "record 4 is not there");
+}
+
+TEST(records_are_the_same_however_their_file_is_read) {
+  std::string file;
+  std::vector<std::string> records;
+  for (std::size_t i = 0; i < 2000; ++i) {
+    records.push_back(std::string(i % 301, static_cast<char>(i)));
+    file += model_frame(records.back());
+  }
+  std::FILE* real = std::tmpfile();
+  CHECK(real != nullptr);
+  CHECK_EQ(std::fwrite(file.data(), 1, file.size(), real), file.size());
+  std::fflush(real);
+  const auto bytes = FileBytes::from_descriptor(fileno(real), "file");
+  const RecordIndex index = index_records(*bytes);
+  CHECK(taken(file, index) == records);
+  CHECK(taken(file, recover_records(*bytes)) == records);
+  // In long runs, in short ones, and singly.
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < 1000; ++i) order.push_back(i);
+  for (std::int64_t i = 1999; i >= 1000; i -= 3) order.insert(order.end(), {i - 1, i, 7});
+  for (const std::uint64_t mapped : {std::uint64_t{0}, std::uint64_t{100'000}, std::uint64_t{64} << 20}) {
+    const RecordReader reader(
+        {{bytes, {index.offsets.data(), index.offsets.size()}, {index.lengths.data(), index.lengths.size()}, nullptr}},
+        mapped);
+    const auto read = [&] {
+      for (int round = 0; round < 3; ++round) {
+        Buffer<std::uint8_t> data;
+        Buffer<std::int64_t> offsets;
+        reader.read(order, true, data, offsets);
+        for (std::size_t i = 0; i < order.size(); ++i) {
+          CHECK_EQ(std::string(reinterpret_cast<const char*>(data.data()) + offsets[i],
+                               static_cast<std::size_t>(offsets[i + 1] - offsets[i])),
+                   records[static_cast<std::size_t>(order[i])]);
+        }
+      }
+    };
+    run_parts(3, [&](std::size_t) { read(); });
+  }
+  std::fclose(real);
 }
 
 TEST(an_index_that_does_not_fit_is_refused) {

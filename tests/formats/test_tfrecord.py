@@ -85,6 +85,7 @@ def test_what_is_written_is_what_the_format_says_and_is_read_again(tmp_path: pat
         assert source.read(np.array([3, 1, 0, 2, 2])).tolist() == [RECORDS[i] for i in (3, 1, 0, 2, 2)]
     assert (tmp_path / "a.tfrecord.hrindex").exists() == (kind == "")
     assert list(hr.read_tfrecord(path, stream=True)) == RECORDS
+    assert list(pickle.loads(pickle.dumps(hr.read_tfrecord(path, stream=True)))) == RECORDS
     assert source.fingerprint() == TFRecordSource(write(tmp_path / "plain", RECORDS)).fingerprint()
 
 
@@ -214,6 +215,31 @@ def test_every_flipped_bit_and_every_cut(tmp_path: pathlib.Path, packed: bool) -
         assert got == wanted[: len(got)]
         # A file that ends between records is a whole file; of gzip's header some bits mean nothing.
         assert error or got == wanted or (not packed and len(content) in (19, 35))
+
+
+def test_every_flipped_bit_and_every_cut_of_an_indexed_file(tmp_path: pathlib.Path) -> None:
+    whole = frame(b"one") + frame(b"") + frame(b"three")
+    wanted = [b"one", b"", b"three"]
+    path = tmp_path / "a"
+    errors = []
+    cuts = [whole[:size] for size in range(len(whole))]
+    flips = [whole[:i] + bytes([whole[i] ^ 1 << bit]) + whole[i + 1 :] for i in range(len(whole)) for bit in (0, 7)]
+    for content in cuts + flips:
+        path.write_bytes(content)
+        skipping = TFRecordSource(path, recover="skip", index="memory")
+        rest = skipping.read(np.arange(skipping.num_records)).tolist()
+        assert rest in (wanted, wanted[1:], [b"one", b"three"], wanted[:2], wanted[:1], [])
+        assert len(rest) >= 2 or len(content) < len(whole)
+        try:
+            source = TFRecordSource(path, index="memory")
+            got = source.read(np.arange(source.num_records)).tolist()
+        except hr.DataError as error:
+            errors.append(str(error))
+        else:
+            assert len(content) in (0, 19, 35)
+            assert got == wanted[: len(got)]
+    assert len(errors) == len(cuts + flips) - 3
+    assert all(" record at " in error for error in errors)
 
 
 def test_what_is_packed_otherwise_is_refused(tmp_path: pathlib.Path) -> None:
