@@ -8,7 +8,7 @@
 
 #include "decimal.h"
 
-#if (defined(__x86_64__) || defined(__i386__)) && (defined(__GNUC__) || defined(__clang__))
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define HEADRACE_AVX2 1
 #include <immintrin.h>
 #endif
@@ -135,11 +135,11 @@ struct alignas(16) Form {
 };
 
 constexpr unsigned kLongest = 15;
-constexpr std::size_t kForms = (kLongest + 1) * (kLongest + 1) * 2;
+constexpr std::size_t kFormCount = (kLongest + 1) * (kLongest + 1) * 2;
 
-constexpr std::array<Form, kForms> make_forms() {
-  std::array<Form, kForms> forms{};
-  for (unsigned i = 0; i < kForms; ++i) {
+constexpr std::array<Form, kFormCount> make_forms() {
+  std::array<Form, kFormCount> forms{};
+  for (unsigned i = 0; i < kFormCount; ++i) {
     const unsigned length = i / 32, dot = i / 2 % 16, sign = i % 2;
     Form& form = forms[i];
     form.divisor = sign == 1 ? -1.0f : 1.0f;
@@ -156,7 +156,7 @@ constexpr std::array<Form, kForms> make_forms() {
   return forms;
 }
 
-constinit const std::array<Form, kForms> kFormsTable = make_forms();
+constinit const std::array<Form, kFormCount> kFormTable = make_forms();
 
 // The numbers that eight digits each write.
 HEADRACE_TARGET inline __m128i eight_digit_numbers(__m128i first_two, __m128i last_two) {
@@ -216,7 +216,7 @@ HEADRACE_TARGET inline bool four_numbers(const std::uint8_t* p, std::uint64_t ma
     tokens.ends &= tokens.ends - 1;
     const std::uint64_t dot = _tzcnt_u64(marks >> (start & 63));  // or the end
     const std::uint64_t sign = minuses >> (start & 63) & 1;
-    form[i] = _mm_load_si128(reinterpret_cast<const __m128i*>(kFormsTable.data() + (length * 32 + dot * 2 + sign)));
+    form[i] = _mm_load_si128(reinterpret_cast<const __m128i*>(kFormTable.data() + (length * 32 + dot * 2 + sign)));
     text[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + start)), form[i]);
   }
   const __m128i upper = _mm_unpackhi_epi32(form[0], form[1]), lower = _mm_unpackhi_epi32(form[2], form[3]);
