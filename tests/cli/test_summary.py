@@ -7,9 +7,8 @@ import pytest
 
 import headrace as hr
 from headrace.cli.summary import StreamSummary
-from headrace.formats.exchange import rows_of
 from headrace.formats.sequences import SequenceStream
-from tests.formats.helpers import some_block, streams_of
+from tests.formats.helpers import rows_of, some_block, streams_of
 
 
 @pytest.mark.parametrize("cuts", [[0, 200], [0, 1, 1, 100, 200], list(range(201))])

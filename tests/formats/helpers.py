@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import headrace as hr
 from headrace.formats.exchange import Block, equal_chunks, size_of_rows
-from headrace.formats.kept import take_parsed
+from headrace.formats.parsed import take_parsed
 from headrace.formats.sequences import Parsed, ParseWarning, Place, SequenceSource, SequenceStream
 from headrace.formats.source import Fingerprint
 
@@ -98,3 +98,8 @@ def some_block(seed: int = 1, rows: int = 40, dtype: str = "float32", ids: bool 
 def streams_of(dtype: str = "float32") -> list[SequenceStream]:
     """What `some_block` holds."""
     return [SequenceStream("x", (3,), dtype=np.dtype(dtype)), SequenceStream("w", (70_000,), True, np.dtype(dtype))]
+
+
+def rows_of(block: Block, start: int, stop: int) -> Block:
+    """Neighbouring sequences of a block."""
+    return Block(block.keys[start:stop], {name: column[start:stop] for name, column in block.columns.items()})

@@ -11,12 +11,12 @@ import pytest
 
 import headrace as hr
 from headrace.formats.arrow import open_arrow, write_arrow
-from headrace.formats.exchange import Block, rows_of
+from headrace.formats.exchange import Block
 from headrace.formats.jsonl import JsonLinesSource, infer_jsonl, write_jsonl
 from headrace.formats.npz import open_npz, write_npz
 from headrace.formats.sequences import SequenceSource, SequenceStream
 from headrace.verify import same
-from tests.formats.helpers import some_block, streams_of
+from tests.formats.helpers import rows_of, some_block, streams_of
 
 Write = Callable[[Any, Sequence[SequenceStream], Iterable[Block]], int]
 

@@ -18,7 +18,7 @@ from headrace.cntk.deserializers import Deserializer
 from headrace.cntk.streams import StreamInformation
 from headrace.cntk.user_data import columns_of
 from headrace.errors import DataError
-from headrace.formats.sequences import Parsed, SequenceSource, SequenceStream
+from headrace.formats.sequences import Parsed, SequenceSource, SequenceStream, checked_records
 from headrace.formats.source import Fingerprint
 
 
@@ -133,7 +133,9 @@ class UserSequences(SequenceSource):
 
         Raises:
             DataError: If a chunk has changed.
+            IndexError: If a sequence isn't there.
         """
+        records = checked_records(records, self.num_records)
         numbers = np.searchsorted(self._first, records, side="right") - 1
         parts = []
         for number in np.unique(numbers).tolist():

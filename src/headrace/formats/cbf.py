@@ -18,7 +18,7 @@ from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
 from headrace.errors import DataChangedError, DataError, PlanError
 from headrace.formats.files import open_bytes
-from headrace.formats.sequences import Parsed, Place, SequenceSource, SequenceStream
+from headrace.formats.sequences import Parsed, Place, SequenceSource, SequenceStream, checked_records
 from headrace.formats.source import Fingerprint
 
 MAGIC = 0x636E746B5F62696E
@@ -199,7 +199,7 @@ class CbfSource(SequenceSource):
         """
         file = self._opened()
         file.check_unchanged()
-        positions = self._positions(np.ascontiguousarray(records, np.int64))
+        positions = self._positions(checked_records(records, self.num_records))
         rows: list[int] = []
         faults: list[tuple[int, int, int]] = []  # of each error: the stream, where the index stands, and the index
         columns = {}
@@ -267,9 +267,6 @@ class CbfSource(SequenceSource):
         positions = np.empty((len(self._streams), len(records)), np.uint64)
         if not len(records):
             return positions
-        first, last = int(records.min()), int(records.max())
-        if first < 0 or last >= self.num_records:
-            raise IndexError(f"there are records 0 to {self.num_records - 1}, got {first if first < 0 else last}")
         chunks = np.searchsorted(self._first, records, side="right") - 1
         if chunks.min() == chunks.max():
             chunk = int(chunks[0])

@@ -25,7 +25,8 @@ from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
 from headrace.errors import DataError
 from headrace.formats.atomic import unfinished_path, write_atomic
-from headrace.formats.kept import BLOCK_BYTES, slice_rows, take_parsed
+from headrace.formats.kept import BLOCK_BYTES
+from headrace.formats.parsed import take_parsed
 from headrace.formats.sequences import Parsed, SequenceSource, SequenceStream, StoredSequences, records_a_block
 
 VERSION = 1
@@ -85,7 +86,7 @@ class CachedSequences(StoredSequences):
 
     def _take(self, records: NDArray[np.int64]) -> Parsed:
         if not len(records):
-            return Parsed({name: slice_rows(column, 0, 0) for name, column in self._parsed.columns.items()})
+            return Parsed({name: column[:0] for name, column in self._parsed.columns.items()})
         return take_parsed(self._parsed, records)
 
     def lengths(self) -> dict[str, NDArray[Any]]:

@@ -20,8 +20,8 @@ from headrace.formats.ctf_index import check_alike, open_ctf, warn_of_repeats
 from headrace.formats.ctf_schema import CtfStream, alias_of, check_streams
 from headrace.formats.ctf_survey import Survey, survey
 from headrace.formats.files import Paths, find_again, find_files
-from headrace.formats.kept import join_parsed
-from headrace.formats.sequences import Parsed, ParseWarning, Place, SequenceSource, SequenceStream
+from headrace.formats.parsed import join_parsed
+from headrace.formats.sequences import Parsed, ParseWarning, Place, SequenceSource, SequenceStream, checked_records
 from headrace.formats.source import Fingerprint
 from headrace.formats.text import IndexMode
 
@@ -255,11 +255,7 @@ class CtfSource(SequenceSource):
             DataError: If the index doesn't fit the file.
         """
         self._check_open()
-        records = np.ascontiguousarray(records, np.int64)
-        if len(records):
-            first, last = int(records.min()), int(records.max())
-            if first < 0 or last >= self.num_records:
-                raise IndexError(f"there are records 0 to {self.num_records - 1}, got {first if first < 0 else last}")
+        records = checked_records(records, self.num_records)
         places = records if self._used is None else self._used[records]
         if len(self._files) == 1 or not len(places):
             parsed = self._parse(0, places)

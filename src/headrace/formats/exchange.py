@@ -13,8 +13,8 @@ from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
 from headrace.batch.tree import interleave, take
 from headrace.errors import DataError
-from headrace.formats.kept import slice_rows, take_parsed
-from headrace.formats.sequences import Parsed, SequenceSource, SequenceStream
+from headrace.formats.parsed import take_parsed
+from headrace.formats.sequences import Parsed, SequenceSource, SequenceStream, checked_records
 from headrace.formats.source import Fingerprint
 
 
@@ -109,11 +109,9 @@ class ColumnSequences(SequenceSource):
             IndexError: If a record isn't there.
         """
         self._file.check_unchanged()
-        records = np.ascontiguousarray(records, np.int64)
+        records = checked_records(records, self.num_records)
         if not len(records):
             return Parsed({stream.name: empty_column(stream) for stream in self._streams})
-        if int(records.min()) < 0 or int(records.max()) >= self.num_records:
-            raise IndexError(f"there are records 0 to {self.num_records - 1}, got some outside")
         numbers = np.searchsorted(self._starts, records, side="right") - 1
         parts = []
         for number in np.unique(numbers).tolist():
@@ -150,11 +148,6 @@ def block_of(keys: NDArray[np.uint64], parsed: Parsed) -> Block:
     """What was parsed, as a block, without the sequences that were dropped."""
     block = Block(keys, parsed.columns)
     return block if parsed.dropped is None else block.take(np.flatnonzero(~parsed.dropped))
-
-
-def rows_of(block: Block, start: int, stop: int) -> Block:
-    """Neighbouring sequences of a block, sharing its memory."""
-    return Block(block.keys[start:stop], {name: slice_rows(c, start, stop) for name, c in block.columns.items()})
 
 
 def size_of_rows(streams: Sequence[SequenceStream], lengths: Mapping[str, NDArray[Any]]) -> NDArray[np.uint32] | None:

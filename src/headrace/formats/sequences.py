@@ -220,11 +220,7 @@ class StoredSequences(SequenceSource):
         Raises:
             IndexError: If a record isn't there.
         """
-        records = np.ascontiguousarray(records, np.int64)
-        if len(records):
-            first, last = int(records.min()), int(records.max())
-            if first < 0 or last >= self.num_records:
-                raise IndexError(f"there are records 0 to {self.num_records - 1}, got {first if first < 0 else last}")
+        records = checked_records(records, self.num_records)
         return replace(self._take(records), records=records)
 
     @abstractmethod
@@ -254,6 +250,20 @@ class StoredSequences(SequenceSource):
     def close(self) -> None:
         """Closes the source."""
         self._source.close()
+
+
+def checked_records(records: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Record numbers as native code takes them, after looking whether all of them are there.
+
+    Raises:
+        IndexError: If one isn't.
+    """
+    records = np.ascontiguousarray(records, np.int64)
+    if len(records):
+        first, last = int(records.min()), int(records.max())
+        if first < 0 or last >= count:
+            raise IndexError(f"there are records 0 to {count - 1}, got {first if first < 0 else last}")
+    return records
 
 
 def records_a_block(source: SequenceSource, block_bytes: int) -> int:
