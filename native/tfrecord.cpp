@@ -134,58 +134,69 @@ RecordIndex index_records(const FileBytes& file) {
   return index;
 }
 
+Recovery recover_after(std::span<const std::uint8_t> piece, std::uint64_t start, std::uint64_t end, bool last,
+                       std::uint64_t longest, std::uint64_t& vain) {
+  const std::uint8_t* data = piece.data();
+  const std::uint64_t size = piece.size();
+  enum class Leads { kNo, kYes, kUnknown };
+  const auto leads_on = [&](std::uint64_t place) {
+    if (place == size) return last ? Leads::kYes : Leads::kUnknown;
+    if (size - place < kRecordHeader) return last ? Leads::kNo : Leads::kUnknown;
+    return is_record_header(data + place) ? Leads::kYes : Leads::kNo;
+  };
+  if (end > 0) {
+    const Leads leads = leads_on(end);
+    if (leads == Leads::kYes) return {true, end, 0};
+    if (leads == Leads::kUnknown) return {false, start, end + kRecordHeader};
+  }
+  // Every later byte may begin a record: a length with the right checksum, and data with the right one.
+  for (std::uint64_t at = start; at < size; ++at) {
+    if (size - at < kRecordFrame) return last ? Recovery{true, size, 0} : Recovery{false, at, at + kRecordFrame};
+    if (!is_record_header(data + at)) continue;
+    RecordFault next = check_header(data + at, size - at, at);
+    if (next) {
+      if (last || next.length > longest) continue;
+      return {false, at, at + next.length + kRecordFrame + kRecordHeader};
+    }
+    const std::uint64_t after = at + next.length + kRecordFrame;
+    const Leads leads = leads_on(after);
+    if (leads == Leads::kYes) return {true, at, 0};
+    if (leads == Leads::kUnknown) return {false, at, after + kRecordHeader};
+    if (next.length > vain) continue;
+    vain -= next.length;
+    check_data(data + at, next);
+    if (!next) return {true, at, 0};
+  }
+  return {last, size, size + kRecordFrame};
+}
+
 RecordIndex recover_records(const FileBytes& file) {
   file.check_unchanged();
   RecordIndex index;
   const std::uint8_t* data = file.data();
   const std::uint64_t size = file.size();
-  // Someone may make a file in which every byte seems to begin a long record; checksums are computed in vain for so
-  // many bytes and no more, then only a header that leads to another one counts.
-  std::uint64_t vain = 16 * size;
-  const auto leads_on = [&](std::uint64_t end) {
-    return end == size || (size - end >= kRecordHeader && is_record_header(data + end));
-  };
   constexpr std::uint64_t kStride = 16 << 20;
-  std::uint64_t offset = 0, passed = 0;
+  std::uint64_t offset = 0, passed = 0, vain = 16 * size;
   while (offset < size) {
     if (offset - passed >= kStride) {
       file.forget(passed, static_cast<std::size_t>(offset - passed));
       passed = offset;
     }
-    RecordFault fault = check_record(data + offset, size - offset, offset, true);
+    const RecordFault fault = check_record(data + offset, size - offset, offset, true);
     if (!fault) {
       index.offsets.push(offset);
       index.lengths.push(fault.length);
       offset += fault.length + kRecordFrame;
       continue;
     }
-    LostBytes lost{offset, size, fault};
-    if (fault.kind == RecordFaultKind::kData && leads_on(offset + fault.length + kRecordFrame)) {
-      offset += fault.length + kRecordFrame;  // its length is right, its data alone is damaged
+    const std::uint64_t end = fault.kind == RecordFaultKind::kData ? offset + fault.length + kRecordFrame : 0;
+    const Recovery next = recover_after({data, file.size()}, offset + 1, end, true, 0, vain);
+    if (!index.lost.empty() && index.lost.back().end == offset) {
+      index.lost.back().end = next.at;
     } else {
-      // Every later byte may begin a record: a length with the right checksum, and data with the right one.
-      for (++offset; offset < size; ++offset) {
-        if (size - offset < kRecordFrame) {
-          offset = size;
-          break;
-        }
-        if (!is_record_header(data + offset)) continue;
-        const RecordFault next = check_header(data + offset, size - offset, offset);
-        if (next) continue;
-        if (leads_on(offset + next.length + kRecordFrame)) break;
-        if (next.length > vain) continue;
-        vain -= next.length;
-        RecordFault whole = next;
-        check_data(data + offset, whole);
-        if (!whole) break;
-      }
+      index.lost.push_back({offset, next.at, fault});
     }
-    lost.end = offset;
-    if (!index.lost.empty() && index.lost.back().end == lost.begin) {
-      index.lost.back().end = lost.end;
-    } else {
-      index.lost.push_back(lost);
-    }
+    offset = next.at;
   }
   return index;
 }

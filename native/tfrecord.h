@@ -59,6 +59,21 @@ struct RecordIndex {
 // Finds the records of a file by their headers, without looking at data; ends at the first fault.
 RecordIndex index_records(const FileBytes& file);
 
+// Where to go on after a damaged record.
+struct Recovery {
+  bool found = false;        // `at` is where; else more bytes are needed, and none before `at`
+  std::uint64_t at = 0;      // in the piece
+  std::uint64_t wanted = 0;  // bytes of the piece that are needed
+};
+
+// Looks for the next record in a piece of a file, from `start` on: what has a length with the right checksum, and
+// either leads to another such or to the end, or has the right data. `end`, if not 0, is where the damaged record would
+// end if its data alone is damaged. `last` says that nothing comes after the piece; if it does, records of up to
+// `longest` bytes are waited for. Someone may make a file in which every byte seems to begin a long record: checksums
+// of data are computed in vain for `vain` bytes and no more, which is counted down.
+Recovery recover_after(std::span<const std::uint8_t> piece, std::uint64_t start, std::uint64_t end, bool last,
+                       std::uint64_t longest, std::uint64_t& vain);
+
 // Finds all whole records of a file whose checksums are right, and says what lies between them.
 RecordIndex recover_records(const FileBytes& file);
 

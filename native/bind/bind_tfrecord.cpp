@@ -115,6 +115,20 @@ void bind_tfrecord(nb::module_& m) {
       "file"_a, "recover"_a = false,
       "(offsets of records, lengths of their data, fault (kind, offset, text), lost [(begin, end, text)]).");
   m.def(
+      "recover_after",
+      [](const Array<std::uint8_t>& piece, std::uint64_t start, std::uint64_t end, bool last,
+         std::uint64_t longest) -> nb::typed<nb::tuple, bool, std::uint64_t, std::uint64_t> {
+        Recovery next;
+        {
+          nb::gil_scoped_release unlocked;
+          std::uint64_t vain = 16 * std::uint64_t{piece.size()};
+          next = recover_after(span_of(piece), start, end, last, longest, vain);
+        }
+        return nb::make_tuple(next.found, next.at, next.wanted);
+      },
+      "piece"_a, "start"_a, "end"_a, "last"_a, "longest"_a,
+      "(whether the next record was found, where it or what is needed of the piece begins, bytes of it needed).");
+  m.def(
       "scan_records",
       [](const nb::object& piece, std::uint64_t base, bool last, bool verify, std::uint64_t longest)
           -> nb::typed<nb::tuple, NewArray<std::int64_t>, NewArray<std::int64_t>, Fault, std::uint64_t> {

@@ -259,6 +259,11 @@ def index_records(file: FileBytes, recover: bool = False) -> tuple[Annotated[NDA
     (offsets of records, lengths of their data, fault (kind, offset, text), lost [(begin, end, text)]).
     """
 
+def recover_after(piece: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], start: int, end: int, last: bool, longest: int) -> tuple[bool, int, int]:
+    """
+    (whether the next record was found, where it or what is needed of the piece begins, bytes of it needed).
+    """
+
 def scan_records(piece: numpy.typing.NDArray[numpy.uint8], base: int, last: bool, verify: bool, longest: int) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], tuple[str, int, str], int]:
     """
     (offsets of the records' data in the piece and, last, where what is not whole begins; lengths; fault; bytes that the record there needs).

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import get_args
 
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.leaf import SourceNode
-from headrace.errors import PlanError
 from headrace.formats.record_source import RecordStream, Recover, TFRecordSource
 from headrace.formats.text import IndexMode
 
@@ -42,7 +42,7 @@ def read_tfrecord(
     Raises:
         FileNotFoundError: If a file isn't there or a pattern matches none.
         DataError: If a file is damaged: "corrupted record at OFFSET" or "truncated record at OFFSET".
-        PlanError: If `stream` and `recover="skip"` are asked for together.
+        ValueError: If an argument is out of range.
 
     Example:
         >>> import pathlib, tempfile, headrace as hr
@@ -57,6 +57,6 @@ def read_tfrecord(
     if not stream:
         source = TFRecordSource(files, compression=compression, verify=verify, recover=recover, index=index)
         return Dataset(SourceNode(source))
-    if recover != "raise":
-        raise PlanError("read_tfrecord: a stream can't leave out what is damaged; leave out stream=True")
-    return Dataset(SourceNode(RecordStream(files, compression=compression, verify=verify)))
+    if recover not in get_args(Recover):
+        raise ValueError(f"recover is 'raise' or 'skip', got {recover!r}")
+    return Dataset(SourceNode(RecordStream(files, compression=compression, verify=verify, skip=recover == "skip")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,33 +16,23 @@ from headrace.errors import DataError
 from headrace.formats import sidecar
 from headrace.formats.files import FileState, Paths, find_again, find_files, open_bytes, state_of
 from headrace.formats.packed import spool, unpack
+from headrace.formats.record_file import (
+    Compression,
+    LostBytes,
+    check_compression,
+    find_compression,
+    record_error,
+    report,
+)
 from headrace.formats.source import Fingerprint, Source
 from headrace.formats.stream import StreamSource
 from headrace.formats.text import IndexMode
-from headrace.formats.tfrecord import Compression, RecordReader, check_compression, find_compression, record_error
+from headrace.formats.tfrecord import RecordReader
 
 Recover: TypeAlias = Literal["raise", "skip"]
-_log = logging.getLogger("headrace")
 _TYPES: dict[str, type[np.generic]] = {"offsets": np.uint64, "lengths": np.uint64}
 _LOST_TYPES: dict[str, type[np.generic]] = {"lost": np.uint64, "reasons": np.uint8}
 _REMEDY = "copy or write the file again, or leave out what is damaged: recover='skip'"
-
-
-@dataclass(frozen=True, slots=True)
-class LostBytes:
-    """A stretch of a file that was left out because it is damaged.
-
-    Attributes:
-        path: The file.
-        begin: Its first byte, unpacked.
-        end: The byte after it.
-        reason: What is wrong there.
-    """
-
-    path: str
-    begin: int
-    end: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,11 +185,15 @@ class RecordStream(StreamSource):
         files: A path, a glob pattern, or a list of those.
         compression: As for `TFRecordSource`.
         verify: Whether the checksums of data are looked at.
+        skip: Leave out what is damaged, and say so in one logged warning a file.
     """
 
     kind = "tfrecord stream"
 
-    def __init__(self, files: Paths, *, compression: str | None = "auto", verify: bool = True) -> None:
+    def __init__(
+        self, files: Paths, *, compression: str | None = "auto", verify: bool = True, skip: bool = False
+    ) -> None:
+        self._skip = skip
         self._paths = find_files(files)
         self._compression = _checked(compression)
         self._verify = verify
@@ -208,7 +201,7 @@ class RecordStream(StreamSource):
 
     def _records(self) -> Iterator[bytes]:
         for path in self._paths:
-            for _, record in RecordReader(path, _kind(path, self._compression), verify=self._verify):
+            for _, record in RecordReader(path, _kind(path, self._compression), verify=self._verify, skip=self._skip):
                 yield record
 
     def fingerprint(self) -> Fingerprint:
@@ -251,7 +244,7 @@ def _open_file(path: str, compression: Compression, index: IndexMode, skip: bool
         arrays = found.arrays
         if len(arrays["offsets"]) == len(arrays["lengths"]):
             lost = _lost_of(path, arrays["lost"], arrays["reasons"]) if skip else []
-            _report(path, lost)
+            report(path, lost)
             return _RecordFile(path, content, arrays["offsets"], arrays["lengths"], lost, found, state)
     file, arrays = _index_file(path, content, skip, state, beside)
     sidecar.store(beside, about, arrays)
@@ -269,7 +262,7 @@ def _index_file(
     if skip and beside:
         arrays["lost"] = np.array([bound for part in lost for bound in (part.begin, part.end)], np.uint64)
         arrays["reasons"] = np.frombuffer("\n".join(part.reason for part in lost).encode(), np.uint8)
-    _report(path, lost)
+    report(path, lost)
     return _RecordFile(path, content, offsets, lengths, lost, None, state), arrays
 
 
@@ -281,10 +274,3 @@ def _lost_of(path: str, bounds: NDArray[np.uint64], reasons: NDArray[np.uint8]) 
     if len(texts) != len(pairs):
         raise DataError(f"the index of {path} contradicts itself; open the file with index='rebuild'")
     return [LostBytes(path, begin, end, text) for (begin, end), text in zip(pairs, texts, strict=True)]
-
-
-def _report(path: str, lost: list[LostBytes]) -> None:
-    if lost:
-        total = sum(part.end - part.begin for part in lost)
-        places = "one place" if len(lost) == 1 else f"{len(lost)} places"
-        _log.warning("%s: left out %d damaged bytes in %s, the first: %s", path, total, places, lost[0].reason)

@@ -11,8 +11,9 @@ import contextlib
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from types import TracebackType
-from typing import IO, Any, Literal, Self, TypeAlias, get_args
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -22,86 +23,24 @@ from headrace.batch.columns import Bytes, Strings
 from headrace.errors import DataError
 from headrace.formats.atomic import open_atomic, unfinished_path
 from headrace.formats.packed import unpack
+from headrace.formats.record_file import (
+    Compression,
+    LostBytes,
+    RecordError,
+    check_compression,
+    find_compression,
+    is_tfrecord,
+    report,
+)
 
-Compression: TypeAlias = Literal["", "GZIP", "ZLIB", "ZSTD"]
+__all__ = ["RecordError", "RecordReader", "TFRecordWriter", "check_compression", "find_compression", "is_tfrecord"]
+
 LONGEST = 1 << 31
 """Bytes that a record may have where the length of the file isn't known; no message of protocol buffers has more."""
 
 _PIECE = 1 << 20
+_WAITED_FOR = 64 << 20  # bytes that a record after damage may have, and be found in a stream
 _HEADER, _FRAME = 12, 16
-
-
-class RecordError(DataError):
-    """A TFRecord file is damaged.
-
-    Attributes:
-        path: The file.
-        kind: `"corrupted"`: a checksum is wrong; `"truncated"`: it ends within a record; `"stray"`: it ends within the
-            12 bytes before a record's data; `"packing"`: it can't be unpacked.
-        offset: Where, in unpacked bytes: the start of the record, or of its data if only that is wrong.
-    """
-
-    def __init__(self, message: str, path: str = "", kind: str = "corrupted", offset: int = 0) -> None:
-        super().__init__(message)
-        self.path, self.kind, self.offset = path, kind, offset
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RecordError, (str(self), self.path, self.kind, self.offset)
-
-
-def record_error(path: str, fault: tuple[str, int, str], remedy: str) -> RecordError:
-    """The error for a fault that the native core found."""
-    kind, offset, text = fault
-    return RecordError(f"{path}: {text}; {remedy}", path, kind, offset)
-
-
-def check_compression(compression: str | None) -> Compression:
-    """The name of a kind of packing as it stands in options.
-
-    Raises:
-        ValueError: If there is none of that name.
-    """
-    name = (compression or "").upper()
-    if name not in get_args(Compression):
-        raise ValueError(f"compression is one of {', '.join(map(repr, get_args(Compression)))}, got {compression!r}")
-    return name  # type: ignore[return-value]
-
-
-def find_compression(path: str) -> Compression:
-    """Tells by a file's first bytes how it is packed.
-
-    A file that begins with a length and its checksum is plain, whatever else its bytes look like.
-
-    Raises:
-        OSError: If the file can't be read.
-    """
-    with open(path, "rb") as file:
-        head = file.read(_HEADER)
-    if _native.is_record_header(head):
-        return ""
-    if head.startswith(b"\x1f\x8b"):
-        return "GZIP"
-    if head.startswith(b"\x28\xb5\x2f\xfd"):
-        return "ZSTD"
-    if len(head) >= 2 and head[0] & 15 == 8 and head[0] >> 4 <= 7 and int.from_bytes(head[:2], "big") % 31 == 0:
-        return "ZLIB"
-    return ""
-
-
-def is_tfrecord(path: str) -> bool:
-    """Whether a file begins as a TFRecord file does, packed or not; one of no bytes doesn't.
-
-    Raises:
-        OSError: If the file can't be read.
-    """
-    kind = find_compression(path)
-    if not kind:
-        with open(path, "rb") as file:
-            return _native.is_record_header(file.read(_HEADER))
-    try:
-        return _native.is_record_header(next(unpack(path, kind), b"")[:_HEADER])
-    except DataError:
-        return False
 
 
 class RecordReader:
@@ -113,6 +52,7 @@ class RecordReader:
         path: The file.
         compression: How it is packed: `""`, `"GZIP"`, `"ZLIB"` or `"ZSTD"`.
         verify: Whether the checksums of data are looked at; those of lengths always are.
+        skip: Leave out what is damaged and go on with the next whole record; `lost` says what was left out.
 
     Raises:
         OSError: If the file can't be opened.
@@ -131,9 +71,13 @@ class RecordReader:
         >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike[str], compression: str | None = "", *, verify: bool = True) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], compression: str | None = "", *, verify: bool = True, skip: bool = False
+    ) -> None:
         self.path = os.fspath(path)
-        self._verify = verify
+        self._verify = verify or skip
+        self._skip = skip
+        self.lost: list[LostBytes] = []
         kind = check_compression(compression)
         with open(self.path, "rb") as file:  # so that it is known at once whether it can be
             self._size = None if kind else os.fstat(file.fileno()).st_size
@@ -143,6 +87,9 @@ class RecordReader:
         self._rest = 0  # where in the piece the first record begins that isn't whole
         self._found: Iterator[tuple[int, int]] = iter(())
         self._error: RecordError | None = None
+        self._damage = ""  # what is wrong with the record at hand, if it is to be left out
+        self._last = False  # nothing comes after the piece
+        self._reported = False
         self._ended = False
 
     def read(self) -> tuple[int, bytes] | None:
@@ -157,15 +104,21 @@ class RecordReader:
             if self._error is not None:
                 error = self._error
                 raise RecordError(str(error), error.path, error.kind, error.offset)
+            if self._damage:
+                self._leave_out(self._damage)
+                continue
             if self._ended:
+                if self._skip and not self._reported:
+                    self._reported = True
+                    report(self.path, self.lost)
                 return None
             self._fill()
 
     def _fill(self) -> None:
         """Takes the next piece and finds the records in it."""
-        left = self._piece[self._rest :]
-        self._base += self._rest
-        parts, size, wanted = [left], len(left), len(left) + 1
+        left = self._piece = self._piece[self._rest :]
+        self._base, self._rest = self._base + self._rest, 0
+        wanted = len(left) + 1
         if len(left) >= _HEADER:
             # Its length is known, and was found to be one that a record may have.
             length = int.from_bytes(left[:8], "little")
@@ -173,30 +126,78 @@ class RecordReader:
             if self._size is not None and wanted > self._size - self._base:
                 there = self._size - self._base - _HEADER
                 text = f"its header says {length} bytes of data and 4 of checksum, the file ends after {there}"
-                self._fail("truncated", self._base, f"truncated record at {self._base}: {text}")
+                text = f"truncated record at {self._base}: {text}"
+                if self._skip:
+                    self._damage, self._last = text, False
+                else:
+                    self._fail("truncated", self._base, text)
                 return
-        last = False
-        try:
-            while size < wanted:
-                piece = next(self._pieces, None)
-                if piece is None:
-                    last = True
-                    break
-                parts.append(piece)
-                size += len(piece)
-        except DataError as error:
-            self._fail("packing", self._base, str(error), remedy="")
-            return
-        self._piece, self._rest = b"".join(parts), 0
+        last = self._take(left, wanted)
+        if self._error is None:
+            self._scan(last)
+
+    def _scan(self, last: bool) -> None:
+        """Finds the records of the piece, from where the rest of it begins."""
+        self._piece, self._base, self._rest = self._piece[self._rest :], self._base + self._rest, 0
         data = np.frombuffer(self._piece, np.uint8)
         # Of a plain file it was seen above, or will be, that the record goes beyond the end.
         longest = LONGEST if self._size is None else (1 << 64) - 1
         offsets, lengths, fault, _ = _native.scan_records(data, self._base, last, self._verify, longest)
         *starts, self._rest = offsets.tolist()
         self._found = zip(starts, lengths.tolist(), strict=True)
-        if fault[0]:
-            self._fail(*fault)
         self._ended = last
+        if fault[0] and not self._skip:
+            self._fail(*fault)
+        elif fault[0]:
+            # What was found is handed out first: it lies in the piece, which is about to change.
+            self._damage = fault[2]
+            self._ended = False
+            self._last = last
+
+    def _take(self, left: bytes, wanted: int) -> bool:
+        """Makes a piece of at least so many bytes, beginning with those left; returns whether the file ends with it."""
+        parts, size, last = [left], len(left), False
+        try:
+            while size < wanted:
+                part = next(self._pieces, None)
+                if part is None:
+                    last = True
+                    break
+                parts.append(part)
+                size += len(part)
+        except DataError as error:
+            if not self._skip:
+                self._fail("packing", self._base, str(error), remedy="")
+                return False
+            last = True  # nothing can be unpacked from here on
+            self.lost.append(LostBytes(self.path, self._base + size, self._base + size, str(error)))
+        self._piece, self._rest = b"".join(parts), 0
+        return last
+
+    def _leave_out(self, reason: str) -> None:
+        """Goes on to the next whole record."""
+        begin, start, end, last = self._base + self._rest, self._rest + 1, 0, self._last
+        head = self._piece[self._rest : self._rest + _HEADER]
+        if _native.is_record_header(head):  # then its length is right, and it may be that its data alone is not
+            end = self._rest + int.from_bytes(head[:8], "little") + _FRAME
+            end = end if end <= len(self._piece) else 0
+        while True:
+            data = np.frombuffer(self._piece, np.uint8)
+            found, at, wanted = _native.recover_after(data, start, end, last, _WAITED_FOR)
+            if found:
+                break
+            self._base += at
+            end = max(end - at, 0)
+            last = self._take(self._piece[at:], wanted - at)
+            start = 0
+        self._rest = at
+        place = self._base + at
+        if self.lost and self.lost[-1].end == begin:
+            self.lost[-1] = replace(self.lost[-1], end=place)
+        else:
+            self.lost.append(LostBytes(self.path, begin, place, reason))
+        self._damage, self._last = "", last
+        self._scan(last)
 
     def _fail(self, kind: str, offset: int, text: str, remedy: str = "; copy or write the file again") -> None:
         self._pieces = iter(())  # closes the file

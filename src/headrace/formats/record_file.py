@@ -1,0 +1,113 @@
+"""What reading and writing TFRecord files share: how files are packed, and what is said of damaged ones."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from headrace import _native
+from headrace.errors import DataError
+from headrace.formats.packed import unpack
+
+Compression: TypeAlias = Literal["", "GZIP", "ZLIB", "ZSTD"]
+_log = logging.getLogger("headrace")
+_HEADER = 12
+
+
+@dataclass(frozen=True, slots=True)
+class LostBytes:
+    """A stretch of a file that was left out because it is damaged.
+
+    Attributes:
+        path: The file.
+        begin: Its first byte, unpacked.
+        end: The byte after it.
+        reason: What is wrong there.
+    """
+
+    path: str
+    begin: int
+    end: int
+    reason: str
+
+
+def report(path: str, lost: list[LostBytes]) -> None:
+    """Says in one logged warning what was left out of a file."""
+    if lost:
+        total = sum(part.end - part.begin for part in lost)
+        places = "one place" if len(lost) == 1 else f"{len(lost)} places"
+        _log.warning("%s: left out %d damaged bytes in %s, the first: %s", path, total, places, lost[0].reason)
+
+
+class RecordError(DataError):
+    """A TFRecord file is damaged.
+
+    Attributes:
+        path: The file.
+        kind: `"corrupted"`: a checksum is wrong; `"truncated"`: it ends within a record; `"stray"`: it ends within the
+            12 bytes before a record's data; `"packing"`: it can't be unpacked.
+        offset: Where, in unpacked bytes: the start of the record, or of its data if only that is wrong.
+    """
+
+    def __init__(self, message: str, path: str = "", kind: str = "corrupted", offset: int = 0) -> None:
+        super().__init__(message)
+        self.path, self.kind, self.offset = path, kind, offset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RecordError, (str(self), self.path, self.kind, self.offset)
+
+
+def record_error(path: str, fault: tuple[str, int, str], remedy: str) -> RecordError:
+    """The error for a fault that the native core found."""
+    kind, offset, text = fault
+    return RecordError(f"{path}: {text}; {remedy}", path, kind, offset)
+
+
+def check_compression(compression: str | None) -> Compression:
+    """The name of a kind of packing as it stands in options.
+
+    Raises:
+        ValueError: If there is none of that name.
+    """
+    name = (compression or "").upper()
+    if name not in get_args(Compression):
+        raise ValueError(f"compression is one of {', '.join(map(repr, get_args(Compression)))}, got {compression!r}")
+    return name  # type: ignore[return-value]
+
+
+def find_compression(path: str) -> Compression:
+    """Tells by a file's first bytes how it is packed.
+
+    A file that begins with a length and its checksum is plain, whatever else its bytes look like.
+
+    Raises:
+        OSError: If the file can't be read.
+    """
+    with open(path, "rb") as file:
+        head = file.read(_HEADER)
+    if _native.is_record_header(head):
+        return ""
+    if head.startswith(b"\x1f\x8b"):
+        return "GZIP"
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        return "ZSTD"
+    if len(head) >= 2 and head[0] & 15 == 8 and head[0] >> 4 <= 7 and int.from_bytes(head[:2], "big") % 31 == 0:
+        return "ZLIB"
+    return ""
+
+
+def is_tfrecord(path: str) -> bool:
+    """Whether a file begins as a TFRecord file does, packed or not; one of no bytes doesn't.
+
+    Raises:
+        OSError: If the file can't be read.
+    """
+    kind = find_compression(path)
+    if not kind:
+        with open(path, "rb") as file:
+            return _native.is_record_header(file.read(_HEADER))
+    try:
+        return _native.is_record_header(next(unpack(path, kind), b"")[:_HEADER])
+    except DataError:
+        return False
