@@ -151,8 +151,10 @@ def test_the_command_converts(folder: pathlib.Path, capsys: pytest.CaptureFixtur
     assert CbfSource(folder / "out").streams[0].dtype == np.float32
     assert main([*flags, "--chunk_size=100", "--precision=double"]) == 0
     assert CbfSource(folder / "out").streams[0].dtype == np.float64
-    assert main([*flags, "--chunk_size=0"]) == 1
-    assert "chunk_size is a number of bytes" in capsys.readouterr().err
+    for chunk_size in ("0", "-1", "1e6", ""):
+        with pytest.raises(SystemExit, match="2"):
+            main([*flags, f"--chunk_size={chunk_size}"])
+    assert "chunk_size: expected a number of bytes from 1 on, got '0'" in capsys.readouterr().err
     (folder / "text").write_text("0 |a 1\n")
     command = [sys.executable, "-m", "headrace.cntk.ctf2bin", *flags, "--chunk_size=100"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -161,5 +163,5 @@ def test_the_command_converts(folder: pathlib.Path, capsys: pytest.CaptureFixtur
 
 
 def test_precision_is_looked_at(folder: pathlib.Path) -> None:
-    with pytest.raises(hr.PlanError, match="precision is 'float' or 'double', got 'half'"):
+    with pytest.raises(ValueError, match="precision is 'float' or 'double', got 'half'"):
         ctf2bin("a", "b", "c", chunk_size=1, precision="half")

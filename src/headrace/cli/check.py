@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from headrace.cli import options
 from headrace.cli.inputs import inputs_of, open_input
-from headrace.cli.output import as_json as print_json
-from headrace.cli.output import count, heading, line, table
+from headrace.cli.output import count, heading, line, print_json, table
 from headrace.cli.reading import parts
 from headrace.cli.summary import StreamSummary
 from headrace.formats.exchange import block_of

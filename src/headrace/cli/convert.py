@@ -12,15 +12,15 @@ import typer
 
 import headrace as hr
 from headrace.cli import options
-from headrace.cli.inputs import FORMATS, PACKED, format_of, open_input, single_input
-from headrace.cli.output import DataProblem, count, line, remark
-from headrace.cli.output import as_json as print_json
+from headrace.cli.inputs import FORMATS, format_of, open_input, single_input
+from headrace.cli.output import DataProblem, count, line, print_json, remark
 from headrace.cli.reading import parts
 from headrace.errors import PlanError
 from headrace.formats.arrow import write_arrow
 from headrace.formats.exchange import Block, block_of
 from headrace.formats.jsonl import write_jsonl
 from headrace.formats.npz import write_npz
+from headrace.formats.packed import is_packed
 from headrace.formats.sequences import SequenceSource
 
 
@@ -53,7 +53,7 @@ def convert(
       headrace convert train.npz train.ctf
     """  # noqa: D301  typer wants the character, not the backslash
     form = format_of(os.fspath(output), to)
-    if form is None or (str(output).endswith(PACKED) and form != "ctf"):
+    if form is None or (is_packed(output) and form != "ctf"):
         raise PlanError(f"{output}: the ending doesn't say what to write; give --to, one of {', '.join(FORMATS)}")
     _check_output(input_, output, overwrite)
     one = single_input(input_, from_, streams, config, section, skip_ids=skip_ids, double=double)

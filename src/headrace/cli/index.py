@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli import options
-from headrace.cli.output import as_json as print_json
-from headrace.cli.output import count, line, remark
+from headrace.cli.output import count, line, print_json, remark
 from headrace.errors import DataError
 from headrace.formats.ctf_index import CtfFile, open_ctf
 from headrace.formats.files import SIDECAR_SUFFIX, find_files

@@ -11,8 +11,7 @@ import typer
 from headrace import InferredCtf, PlanError, infer_ctf
 from headrace.cli import options
 from headrace.cli.infer_features import infer_features
-from headrace.cli.output import as_json as print_json
-from headrace.cli.output import line
+from headrace.cli.output import line, print_json
 from headrace.cli.streams import format_streams
 from headrace.cntk import StreamConfig, format_config
 from headrace.formats.ctf_schema import CtfStream, alias_of

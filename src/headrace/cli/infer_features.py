@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace import FixedLen, FixedLenSequence, infer_sequence_example
-from headrace.cli.output import as_json as print_json
-from headrace.cli.output import line
+from headrace.cli.output import line, print_json
 from headrace.formats.features import Feature
 
 _BEGINNING = 1000

@@ -21,6 +21,7 @@ from headrace.formats.files import find_files
 from headrace.formats.infer import infer_ctf
 from headrace.formats.jsonl import JsonLinesSource, infer_jsonl
 from headrace.formats.npz import open_npz
+from headrace.formats.packed import ENDINGS as PACKED
 from headrace.formats.sequences import SequenceSource, SequenceStream
 
 ENDINGS = {
@@ -36,7 +37,6 @@ ENDINGS = {
 }
 """The format of each ending."""
 
-PACKED = (".gz", ".zst")
 FORMATS = tuple(dict.fromkeys(ENDINGS.values()))
 _BEGINNINGS = {b"PK": "npz", b"ARROW1": "arrow", b"nib_ktnc": "cbf", b'{"key"': "jsonl"}
 

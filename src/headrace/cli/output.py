@@ -28,7 +28,7 @@ def heading(text: str) -> None:
     line(f"\033[1m{text}\033[0m" if bold else text)
 
 
-def as_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Prints a value as one line of JSON."""
     line(json.dumps(value, ensure_ascii=False, allow_nan=False))
 

@@ -20,14 +20,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
 import numpy as np
 
-from headrace import DataError, PlanError, Ragged, Sparse, write_cbf
+from headrace import DataError, Ragged, Sparse, write_cbf
 from headrace.batch.column import offsets_of
-
-AnyPath: TypeAlias = "str | os.PathLike[str]"
+from headrace.formats.files import AnyPath
 
 _BLOCK = 1 << 19
 """Numbers that are handed on in one go; memory is bounded by them and the longest sequence."""
@@ -242,7 +241,7 @@ def ctf2bin(
 
     Raises:
         DataError: If header or text are malformed; the message names the line.
-        PlanError: If `chunk_size` or `precision` is none.
+        ValueError: If `chunk_size` or `precision` is out of range.
         OSError: If a file can't be read or written.
 
     Example:
@@ -258,13 +257,19 @@ def ctf2bin(
         [[3, 0], [7]]
     """
     if precision not in ("float", "double"):
-        raise PlanError(f"ctf2bin: precision is 'float' or 'double', got {precision!r}")
+        raise ValueError(f"precision is 'float' or 'double', got {precision!r}")
     text = _Text(read_header(header), os.fspath(input))
     # A byte that isn't UTF-8 can only stand in a comment, or in an alias that no header has.
     with open(input, encoding="utf-8-sig", errors="surrogateescape") as file:
         dtype = "float32" if precision == "float" else "float64"
         write_cbf(output, text.blocks(file), chunk_size=chunk_size, dtype=dtype)
     text.warn()
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a number of bytes from 1 on, got {text!r}")
+    return int(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -275,13 +280,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--input", required=True, metavar="FILE", help="the text to convert")
     parser.add_argument("--header", required=True, metavar="FILE", help="lines 'name alias dense|sparse dim'")
-    parser.add_argument("--chunk_size", required=True, type=int, metavar="BYTES", help="bytes that fill a chunk")
+    parser.add_argument("--chunk_size", required=True, type=_positive, metavar="BYTES", help="bytes that fill a chunk")
     parser.add_argument("--output", required=True, metavar="FILE", help="the file to write")
     parser.add_argument("--precision", choices=["float", "double"], default="float", help="type of the values")
     given = parser.parse_args(arguments)
     try:
         ctf2bin(given.input, given.header, given.output, chunk_size=given.chunk_size, precision=given.precision)
-    except (DataError, PlanError, OSError) as error:
+    except (DataError, OSError) as error:
         sys.stderr.write(f"ctf2bin: {error}\n")
         return 1
     return 0

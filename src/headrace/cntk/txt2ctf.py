@@ -12,12 +12,10 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
 
 from headrace import DataError
 from headrace.formats.atomic import write_atomic
-
-AnyPath: TypeAlias = "str | os.PathLike[str]"
+from headrace.formats.files import AnyPath
 
 
 def read_dictionary(path: AnyPath) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -16,11 +15,10 @@ from headrace.dataset.leaf import SourceNode
 from headrace.dataset.zip import Zip, check_names
 from headrace.errors import PlanError
 from headrace.formats.arrays import ArraySource
+from headrace.formats.files import Paths
 from headrace.formats.objects import Indexable, ObjectSource
 from headrace.formats.stream import StreamSource
 from headrace.formats.text import IndexMode, TextSource
-
-Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def read_text(

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from headrace.batch.check import float_type, whole
 from headrace.batch.column import offsets_of
 from headrace.batch.sparse import Sparse
-from headrace.errors import DataError, PlanError
+from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
 from headrace.formats.cbf import MAGIC, VERSION
 from headrace.formats.samples import Columns, Samples, Streams, batches_of, streams_of
@@ -28,7 +29,7 @@ def write_cbf(
     *,
     streams: Streams = None,
     chunk_size: int = CHUNK_SIZE,
-    dtype: str | None = None,
+    dtype: DTypeLike | None = None,
 ) -> None:
     """Writes columns, or batches of columns, as a file in CNTK's binary format, which `read_cbf` and CNTK 2.7 read.
 
@@ -46,7 +47,7 @@ def write_cbf(
 
     Raises:
         DataError: If a column can't be written, or batches differ in their columns.
-        PlanError: If `chunk_size` or `dtype` is none.
+        ValueError: If `chunk_size` or `dtype` is out of range.
         OSError: If the file can't be written.
 
     Example:
@@ -59,17 +60,14 @@ def write_cbf(
         [0.0, 1.0, 0.0]
         >>> folder.cleanup()
     """
-    if isinstance(chunk_size, bool) or not isinstance(chunk_size, (int, np.integer)) or chunk_size < 1:
-        raise PlanError(f"write_cbf: chunk_size is a number of bytes from 1 on, got {chunk_size!r}")
-    if dtype not in (None, "float32", "float64"):
-        raise PlanError(f"write_cbf: dtype is 'float32', 'float64' or None, got {dtype!r}")
-    write_atomic(path, _Writer(int(chunk_size), dtype).parts(data, streams))
+    writer = _Writer(whole("chunk_size", chunk_size, 1), None if dtype is None else float_type(dtype))
+    write_atomic(path, writer.parts(data, streams))
 
 
 class _Writer:
     """The content of a file, chunk by chunk."""
 
-    def __init__(self, chunk_size: int, dtype: str | None) -> None:
+    def __init__(self, chunk_size: int, dtype: np.dtype[Any] | None) -> None:
         self.chunk_size = chunk_size
         self.dtype = dtype
         self.types: dict[str, tuple[bool, int, np.dtype[Any]]] = {}  # sparse, dim and type of values
@@ -115,7 +113,7 @@ class _Writer:
 
     def _type(self, name: str, samples: Samples) -> np.dtype[Any]:
         if self.dtype is not None:
-            return np.dtype(self.dtype)
+            return self.dtype
         return np.dtype(np.float32 if np.can_cast(samples.numbers.dtype, np.float32) else np.float64)
 
     def _add(self, found: dict[str, Samples], first: int) -> Iterator[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
-from headrace.batch.check import whole
+from headrace.batch.check import float_type, whole
 from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
 from headrace.errors import DataError
@@ -25,7 +25,6 @@ from headrace.formats.sequences import Parsed, ParseWarning, Place, SequenceSour
 from headrace.formats.source import Fingerprint
 from headrace.formats.text import IndexMode
 
-_TYPES = ("float32", "float64")
 _NAMED = 3  # mistakes that a message about too many tells
 _log = logging.getLogger("headrace")
 
@@ -88,7 +87,7 @@ class CtfSource(SequenceSource):
         if index not in get_args(IndexMode):
             raise ValueError(f"index is one of {', '.join(map(repr, get_args(IndexMode)))}, got {index!r}")
         self._declared = check_streams(streams)
-        self._dtype = _value_type(dtype)
+        self._dtype = float_type(dtype)
         self._skip_ids = bool(skip_ids)
         self._require_all = bool(require_all)
         self._strict = bool(strict)
@@ -395,13 +394,3 @@ class CtfSource(SequenceSource):
 def _whole(tables: list[NDArray[Any]]) -> NDArray[Any]:
     """Tables of one file after another, as one."""
     return tables[0] if len(tables) == 1 else np.concatenate(tables)
-
-
-def _value_type(dtype: DTypeLike) -> np.dtype[Any]:
-    try:
-        found = np.dtype(dtype)
-    except TypeError:
-        found = None
-    if found is None or found.name not in _TYPES or not found.isnative:
-        raise ValueError(f"dtype is 'float32' or 'float64', got {dtype!r:.60}")
-    return found

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 from headrace.errors import DataError
+from headrace.formats.packed import is_packed
 
 _PIECE = 1 << 20
 _ID = re.compile(rb"(?:^|\n)([0-9]+)")
@@ -34,7 +35,7 @@ def look_before(path: str) -> Before | None:
         DataError: If it doesn't begin as the format does, or is packed.
         OSError: If it can't be read.
     """
-    if path.endswith((".gz", ".zst")):
+    if is_packed(path):
         raise DataError(f"{path}: lines can't be added to a packed file; write another one, formats read several")
     if not os.path.exists(path):
         return None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import os
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +15,8 @@ from headrace.batch.sparse import Sparse
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
 from headrace.formats.ctf_append import Before, look_before, old_content
+from headrace.formats.ctf_schema import check_alias
+from headrace.formats.packed import pack
 from headrace.formats.samples import Columns, Samples, Streams, batches_of, contiguous, streams_of
 
 _BLOCK = 1 << 18
@@ -72,7 +72,7 @@ def write_ctf(
     lines: Iterable[Any] = _Writer(streams, ids, first_id, before).lines(data)
     if before is not None:
         lines = itertools.chain(old_content(name, before), lines)
-    write_atomic(name, _packed(name, lines))
+    write_atomic(name, pack(name, lines))
 
 
 class _Writer:
@@ -119,7 +119,10 @@ class _Writer:
         kinds = {name: (s.sparse, s.dim, s.sequences) for name, s in found.items()}
         if not self.kinds:
             for name in kinds:
-                _check_alias(name)
+                try:
+                    check_alias(name, "a stream's name in the file")
+                except ValueError as error:
+                    raise DataError(f"{error}; give another one by streams={{column: name}}") from None
             self.kinds = kinds
         elif kinds != self.kinds:
             name = next((n for n in kinds if kinds[n] != self.kinds.get(n)), next(iter(self.kinds.keys() - kinds), ""))
@@ -175,14 +178,6 @@ def _describe(kind: tuple[bool, int, bool] | None) -> str:
     return f"{'sequences of ' if sequences else ''}{'sparse' if sparse else 'dense'} samples of {dim}"
 
 
-def _check_alias(name: str) -> None:
-    if not name or name.startswith("#") or any(character <= " " or character == "|" for character in name):
-        raise DataError(
-            f"a stream's name in the format has no blanks, control characters or |, and doesn't begin with #; got "
-            f"{name!r}; give another one by streams={{column: name}}"
-        )
-
-
 def _blocks(found: dict[str, Samples], count: int) -> Iterator[tuple[int, int]]:
     """Runs of rows with about as many numbers each."""
     if not count:
@@ -207,25 +202,3 @@ def _column(name: str, samples: Samples) -> Any:
     if isinstance(values, Sparse):
         return name, values.values, values.width, samples.offsets, (values.indices, values.offsets)
     return name, values.reshape(-1), values.shape[1], samples.offsets, None
-
-
-def _packed(path: str, parts: Iterable[Any]) -> Iterable[Any]:
-    """What a file of this name holds."""
-    if path.endswith(".gz"):
-        packer = zlib.compressobj(6, zlib.DEFLATED, 31)
-    elif path.endswith(".zst"):
-        try:
-            packer = importlib.import_module("zstandard").ZstdCompressor().compressobj()
-        except ModuleNotFoundError:
-            raise ImportError(
-                f"writing {path} needs Zstandard: pip install 'headrace[zstd]'", name="zstandard"
-            ) from None
-    else:
-        return parts
-    return _through(packer, parts)
-
-
-def _through(packer: Any, parts: Iterable[Any]) -> Iterator[bytes]:
-    for part in parts:
-        yield packer.compress(part)
-    yield packer.flush()

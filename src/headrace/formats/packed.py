@@ -1,11 +1,11 @@
-"""Unpacks gzip, zlib and Zstandard files, for formats that read at any place."""
+"""Unpacks gzip, zlib and Zstandard files, for formats that read at any place; packs what is written."""
 
 from __future__ import annotations
 
 import os
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from headrace.errors import DataError
 
 if TYPE_CHECKING:
     import zstandard
+
+ENDINGS = (".gz", ".zst")
+"""Of the names of packed files."""
 
 IN_MEMORY = 64 << 20
 """Unpacked bytes of one file that are kept in memory; more go to a temporary file that is mapped."""
@@ -24,7 +27,7 @@ _ZSTD_CHUNK = 1 << 14  # packed bytes taken at once: at the tightest packing the
 
 def is_packed(path: str | os.PathLike[str]) -> bool:
     """Whether a file is unpacked when opened: it is when its name ends in `.gz` or `.zst`."""
-    return os.fspath(path).endswith((".gz", ".zst"))
+    return os.fspath(path).endswith(ENDINGS)
 
 
 def open_packed(path: str) -> _native.FileBytes:
@@ -54,6 +57,33 @@ def unpack(path: str, kind: str) -> Iterator[bytes]:
     if os.stat(path).st_size == 0:
         return
     yield from {"GZIP": _gzip, "ZLIB": _zlib, "ZSTD": _zstd}[kind](path)
+
+
+def pack(path: str, parts: Iterable[Any]) -> Iterable[Any]:
+    """What a file of this name holds, of some content: packed, if the name says so.
+
+    Args:
+        path: The file that will be written.
+        parts: The content in pieces.
+
+    Raises:
+        ImportError: If packing needs a package that isn't installed.
+    """
+    if not is_packed(path):
+        return parts
+    if path.endswith(".gz"):
+        return _through(zlib.compressobj(6, zlib.DEFLATED, 31), parts)
+    try:
+        import zstandard
+    except ModuleNotFoundError:
+        raise ImportError(f"writing {path} needs Zstandard: pip install 'headrace[zstd]'", name="zstandard") from None
+    return _through(zstandard.ZstdCompressor().compressobj(), parts)
+
+
+def _through(packer: Any, parts: Iterable[Any]) -> Iterator[bytes]:
+    for part in parts:
+        yield packer.compress(part)
+    yield packer.flush()
 
 
 def spool(pieces: Iterable[bytes], path: str) -> _native.FileBytes:

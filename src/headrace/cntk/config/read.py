@@ -16,8 +16,8 @@ from headrace.cntk.config.reader import read_reader
 from headrace.cntk.config.result import ReaderConfig
 from headrace.cntk.config.section import Section
 from headrace.cntk.config.text import Line, Place, Span, Text, strip_comment
+from headrace.formats.files import AnyPath
 
-AnyPath: TypeAlias = "str | os.PathLike[str]"
 Override: TypeAlias = "str | bool | int | float | os.PathLike[str] | Mapping[str, Override]"
 
 MAX_BYTES = 1 << 20

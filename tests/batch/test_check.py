@@ -1,0 +1,43 @@
+"""Tests of how arguments are looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headrace.batch.check import float_type, whole
+
+
+@pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3)])
+def test_whole_numbers_are_taken_whatever_their_type(value: Any) -> None:
+    assert whole("n", value, 0, 3) == 3
+    assert type(whole("n", value, 0)) is int
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (True, "n is an integer, got True"),
+        (np.True_, "n is an integer"),
+        (1.0, "n is an integer, got 1.0"),
+        ("1", "n is an integer, got '1'"),
+        (-1, "n is at least 0, got -1"),
+        (4, "n is at most 3, got 4"),
+    ],
+)
+def test_other_arguments_are_not_whole_numbers(value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        whole("n", value, 0, 3)
+
+
+@pytest.mark.parametrize("dtype", ["float64", np.float64, np.dtype(np.float64), float])
+def test_types_of_values_have_several_names(dtype: Any) -> None:
+    assert float_type(dtype) == np.float64
+
+
+@pytest.mark.parametrize("dtype", ["int8", "half", ">f4", "nothing", 3])
+def test_other_types_are_refused(dtype: Any) -> None:
+    with pytest.raises(ValueError, match="dtype is 'float32' or 'float64', got"):
+        float_type(dtype)
