@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace headrace {
@@ -38,5 +39,17 @@ void byte_masks_portable(const std::uint8_t* data, std::size_t blocks, const Sep
 // Bit i of mask[b] tells whether byte 64 b + i is `byte`. Reads exactly 64 * blocks bytes.
 void equal_masks(const std::uint8_t* data, std::size_t blocks, std::uint8_t byte, std::uint64_t* mask);
 void equal_masks_portable(const std::uint8_t* data, std::size_t blocks, std::uint8_t byte, std::uint64_t* mask);
+
+// Calls masks_of(data, blocks, first) for the whole blocks of `size` bytes, where `first` is the number of their first
+// mask, and once more for the rest, if there is one: a block of its own with zeros behind. Reads exactly `size` bytes.
+template <class MasksOf>
+void in_blocks(const std::uint8_t* data, std::size_t size, MasksOf masks_of) {
+  const std::size_t whole = size / kBlock, rest = size % kBlock;
+  masks_of(data, whole, std::size_t{0});
+  if (rest == 0) return;
+  std::uint8_t last[kBlock] = {};
+  std::memcpy(last, data + whole * kBlock, rest);
+  masks_of(last, std::size_t{1}, whole);
+}
 
 }  // namespace headrace

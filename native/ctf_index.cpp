@@ -218,7 +218,8 @@ std::uint64_t Scanner::long_id(std::uint64_t offset, bool& found) const {
     if (key > (kMost - digit) / 10) {
       throw DataError(place(file_, offset, 0) + ": expected a sequence id of at most " + std::to_string(kMost) +
                       " (64 bits), got " + excerpt(file_, offset) +
-                      "; number the sequences anew, or pass skip_sequence_ids=True where each line is one");
+                      "; number the sequences anew, or pass skip_ids=True (of CTFDeserializer: skip_sequence_ids) "
+                      "where each line is one");
     }
     key = key * 10 + digit;
   }
@@ -282,15 +283,10 @@ void Scanner::scan_pieces() {
     if (at == begin_) open_line<kIds, kMain>(0);
     for (std::size_t done = 0; done < size; done += kMaskBlocks * kBlock) {
       const std::size_t here = std::min(size - done, kMaskBlocks * kBlock);
-      const std::size_t whole = here / kBlock, rest = here % kBlock;
-      equal_masks(piece_ + done, whole, '\n', newline);
-      if constexpr (kMain) equal_masks(piece_ + done, whole, '|', pipe);
-      if (rest != 0) {
-        std::uint8_t last[kBlock] = {};
-        std::memcpy(last, piece_ + done + whole * kBlock, rest);
-        equal_masks(last, 1, '\n', newline + whole);
-        if constexpr (kMain) equal_masks(last, 1, '|', pipe + whole);
-      }
+      in_blocks(piece_ + done, here, [&](const std::uint8_t* data, std::size_t blocks, std::size_t first) {
+        equal_masks(data, blocks, '\n', newline + first);
+        if constexpr (kMain) equal_masks(data, blocks, '|', pipe + first);
+      });
       for (std::size_t b = 0; b * kBlock < here; ++b) {
         std::uint64_t marks = newline[b];
         if constexpr (kMain) marks |= pipe[b];
@@ -420,18 +416,6 @@ CtfIndex build_ctf_index(const FileBytes& file, const CtfIndexOptions& options, 
   index.begins.push(file.size());
   if (index.ids && !options.main.empty()) keep_counted(index);
   return index;
-}
-
-std::uint64_t count_line_feeds(const FileBytes& file, std::uint64_t begin, std::uint64_t end) {
-  const auto scratch = std::make_unique_for_overwrite<std::uint8_t[]>(kPiece);
-  std::uint64_t count = 0;
-  for (std::uint64_t at = begin; at < end;) {
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, end - at));
-    const std::uint8_t* piece = file.read(at, size, scratch.get());
-    count += static_cast<std::uint64_t>(std::count(piece, piece + size, '\n'));
-    at += size;
-  }
-  return count;
 }
 
 }  // namespace headrace

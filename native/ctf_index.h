@@ -36,7 +36,4 @@ struct CtfIndex {
 // UTF-16, with an id beyond 64 bits, or that begins with neither '|' nor an id.
 CtfIndex build_ctf_index(const FileBytes& file, const CtfIndexOptions& options, unsigned threads);
 
-// Line feeds in the bytes [begin, end) of a file.
-std::uint64_t count_line_feeds(const FileBytes& file, std::uint64_t begin, std::uint64_t end);
-
 }  // namespace headrace

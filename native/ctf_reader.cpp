@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "ctf_index.h"
 #include "decimal.h"
 #include "errors.h"
+#include "line_index.h"
 #include "prefetch.h"
 
 namespace headrace {

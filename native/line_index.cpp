@@ -99,13 +99,9 @@ void LineScanner::feed(const std::uint8_t* data, std::size_t size) {
   for (std::size_t done = 0; done < size;) {
     const std::size_t here = std::min(size - done, kMaskBlocks * kBlock);
     const std::uint8_t* from = data + done;
-    const std::size_t whole = here / kBlock, rest = here % kBlock;
-    byte_masks(from, whole, separators_, newline, separator);
-    if (rest != 0) {
-      std::uint8_t last[kBlock] = {};
-      std::memcpy(last, from + whole * kBlock, rest);
-      byte_masks(last, 1, separators_, newline + whole, separator + whole);
-    }
+    in_blocks(from, here, [&](const std::uint8_t* bytes, std::size_t blocks, std::size_t first) {
+      byte_masks(bytes, blocks, separators_, newline + first, separator + first);
+    });
     if (popcnt_) {
       blocks_popcnt(from, here, newline, separator);
     } else {
@@ -190,6 +186,18 @@ LineIndex build_line_index(const FileBytes& file, const Separators& separators, 
     std::memcpy(index.tokens.data() + first[i], scanner.tokens.data(), scanner.tokens.size() * sizeof(std::uint32_t));
   });
   return index;
+}
+
+std::uint64_t count_line_feeds(const FileBytes& file, std::uint64_t begin, std::uint64_t end) {
+  const auto scratch = std::make_unique_for_overwrite<std::uint8_t[]>(kPiece);
+  std::uint64_t count = 0;
+  for (std::uint64_t at = begin; at < end;) {
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, end - at));
+    const std::uint8_t* piece = file.read(at, size, scratch.get());
+    count += static_cast<std::uint64_t>(std::count(piece, piece + size, '\n'));
+    at += size;
+  }
+  return count;
 }
 
 }  // namespace headrace

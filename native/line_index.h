@@ -32,6 +32,9 @@ std::vector<std::uint64_t> split_at_lines(const FileBytes& file, std::size_t par
 // The number of ranges worth a thread each.
 std::size_t useful_parts(const FileBytes& file, unsigned threads);
 
+// Line feeds in the bytes [begin, end) of a file.
+std::uint64_t count_line_feeds(const FileBytes& file, std::uint64_t begin, std::uint64_t end);
+
 // Indexes bytes that come in pieces.
 class LineScanner {
  public:

@@ -8,6 +8,7 @@
 #include "bind.h"
 #include "ctf_index.h"
 #include "file_bytes.h"
+#include "line_index.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -1,6 +1,7 @@
 // Line starts and token counts, masks of bytes, and UTF-8, against plain models.
 
 #include <cstring>
+#include <memory>
 #include <random>
 
 #include "check.h"
@@ -138,6 +139,19 @@ TEST(utf8_is_what_the_standard_says) {
     CHECK_EQ(valid(std::string("0123456789abcdefg") + bad), 17u);
   }
   CHECK_EQ(valid(""), 0u);
+}
+
+TEST(bytes_that_fill_no_block_are_masked_with_zeros_behind) {
+  const std::string text(3 * kBlock, '\n');
+  for (std::size_t size = 0; size <= text.size(); ++size) {
+    const auto bytes = std::make_unique<std::uint8_t[]>(size);  // of exactly that size: reading on would be noticed
+    std::memcpy(bytes.get(), text.data(), size);
+    std::uint64_t mask[3] = {};
+    in_blocks(bytes.get(), size, [&](const std::uint8_t* data, std::size_t blocks, std::size_t first) {
+      equal_masks(data, blocks, '\n', mask + first);
+    });
+    for (std::size_t i = 0; i < text.size(); ++i) CHECK_EQ((mask[i / kBlock] >> (i % kBlock)) & 1, i < size ? 1u : 0u);
+  }
 }
 
 TEST(utf8_characters_may_lie_over_pieces) {
