@@ -29,12 +29,12 @@ from headrace.dataset import zip_ as zip
 from headrace.engine import Stats
 from headrace.errors import DataChangedError, DataError, HeadraceError, PlanError, StateError, StuckError
 from headrace.formats.cbf_writer import write_cbf
+from headrace.formats.ctf_infer import InferredCtf, infer_ctf
 from headrace.formats.ctf_schema import CtfStream, dense, sparse
 from headrace.formats.ctf_writer import write_ctf
 from headrace.formats.example_encode import encode_example, encode_examples, encode_sequence_example
 from headrace.formats.example_infer import infer_example, infer_sequence_example
 from headrace.formats.features import FixedLen, FixedLenSequence, RaggedFeature, SparseFeature, VarLen
-from headrace.formats.infer import InferredCtf, infer_ctf
 from headrace.formats.tfrecord import TFRecordWriter
 from headrace.loader import Loader
 from headrace.plan import record_rng

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 import headrace as hr
-from headrace.formats import infer as infer_module
+from headrace.formats import ctf_infer as infer_module
 
 
 def infer(folder: pathlib.Path, content: bytes, **options: int) -> hr.InferredCtf:
@@ -79,7 +79,7 @@ def test_blocks_make_no_difference(
 ) -> None:
     content = b"\n\n1 |x 1 2 3 4 5 6 7 8 9\n1 |w 3:1\n2 |x 1\n2 |x 2 |w 9:1\n3 |z 7 |w 1:1" + b" 2:1" * 20 + b"\n4 |x 1"
     wanted = infer(tmp_path, content, max_bytes=max_bytes)
-    monkeypatch.setattr("headrace.formats.infer._BLOCK", block)
+    monkeypatch.setattr("headrace.formats.ctf_infer._BLOCK", block)
     assert infer(tmp_path, content, max_bytes=max_bytes) == wanted
     if max_bytes > len(content):
         assert wanted.streams == {"x": hr.dense(9), "w": hr.sparse(10), "z": hr.dense(1)}
@@ -119,13 +119,13 @@ def test_parsing_tells_the_same_as_reading_line_by_line(
         wanted = infer(tmp_path, content)
     except hr.DataError:
         return
-    monkeypatch.setattr("headrace.formats.infer._BLOCK", random.choice([1, 20, 50]))
+    monkeypatch.setattr("headrace.formats.ctf_infer._BLOCK", random.choice([1, 20, 50]))
     assert infer(tmp_path, content) == wanted
 
 
 def test_most_of_a_large_file_is_parsed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = b"".join(b"%d |x 1 2 |w %d:1\n" % (i, i) for i in range(2000)) + b"|# odd\n"
-    monkeypatch.setattr("headrace.formats.infer._BLOCK", 1000)
+    monkeypatch.setattr("headrace.formats.ctf_infer._BLOCK", 1000)
     taken = []
     take = infer_module._Look.take_lines
 

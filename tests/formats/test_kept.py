@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import pathlib
 import pickle
 import re
@@ -262,3 +263,20 @@ def test_loaders_resume_over_both(tmp_path: pathlib.Path) -> None:
 
     for source in (KeptSequences(Numbers()), cached(Numbers(), tmp_path / "cache")):
         hr.assert_resumable(Dataset(SourceNode(source)).shuffle(seed=2).batch(7), epochs=2)
+
+
+def test_a_cache_that_cannot_be_moved_to_its_place_leaves_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached(Numbers(salt=5), tmp_path / "cache")
+    rename = os.rename
+
+    def fail(old: str, new: str) -> None:
+        if os.path.basename(new) == "cache":
+            raise OSError("no")
+        rename(old, new)
+
+    monkeypatch.setattr("os.rename", fail)
+    source = Numbers()
+    assert cached(source, tmp_path / "cache") is source
+    assert list(tmp_path.iterdir()) == []

@@ -16,9 +16,9 @@ from headrace.errors import DataError, PlanError
 from headrace.formats.arrow import open_arrow
 from headrace.formats.cbf import CbfSource
 from headrace.formats.ctf import CtfSource
+from headrace.formats.ctf_infer import infer_ctf
 from headrace.formats.ctf_schema import CtfStream
 from headrace.formats.files import find_files
-from headrace.formats.infer import infer_ctf
 from headrace.formats.jsonl import JsonLinesSource, infer_jsonl
 from headrace.formats.npz import open_npz
 from headrace.formats.packed import ENDINGS as PACKED

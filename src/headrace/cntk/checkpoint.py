@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.errors import PlanError, StateError
 from headrace.plan.minibatches import Minibatches, Partition
-from headrace.plan.timeline import Place
+from headrace.plan.timeline import Place, Timeline
 from headrace.plan.truncated import Slots, Truncated
 
 POSITION = "minibatchSourcePosition"
@@ -45,26 +45,11 @@ class Checkpoints:
         Raises:
             StateError: If it is damaged, or of other data or another order.
         """
-        if not isinstance(document, Mapping):
-            raise StateError(
-                f"expected the dict that get_checkpoint_state() gave, got {type(document).__name__} {document!r:.60}"
-            )
-        try:
-            position = _count(document.get(POSITION))
-        except ValueError as error:
-            raise StateError(f"the state is damaged: {POSITION}: {error}; expected samples, from 0 on") from None
+        position = _position(document)
         own = "headrace" in document
         if own:
             self._check(document)
-        timeline = self._minibatches.timeline
-        end = self._minibatches.end
-        last = None if end is None else timeline.at(end)
-        if last is not None and position > last.position:
-            raise StateError(
-                f"the state is {position} samples from the beginning, but reading ends after {last.position}; "
-                "restore with the same max_samples or max_sweeps, or begin anew"
-            )
-        place = timeline.at(position)
+        place = place_of(document, self._minibatches.timeline, self._minibatches.end)
         if own and place.position != position:
             raise StateError(f"the state is damaged: no sequence begins {position} samples from the beginning")
         if self._truncated is None:
@@ -100,6 +85,38 @@ class Checkpoints:
             return self._truncated.restored(place, queues), whose
         except (TypeError, ValueError, PlanError) as error:
             raise StateError(f"the state is damaged: {error}; begin anew, or restore its position alone") from None
+
+
+def place_of(document: Any, timeline: Timeline, end: int | None) -> Place:
+    """The place that a document's position leads to: inside a sequence, the place after it.
+
+    Args:
+        document: A state; of it the position alone is looked at.
+        timeline: Where the position is counted.
+        end: Samples after which no further sequence begins.
+
+    Raises:
+        StateError: If there is no such position, or reading ends before it.
+    """
+    position = _position(document)
+    last = None if end is None else timeline.at(end)
+    if last is not None and position > last.position:
+        raise StateError(
+            f"the state is {position} samples from the beginning, but reading ends after {last.position}; restore with "
+            "the same max_samples or max_sweeps, or begin anew"
+        )
+    return timeline.at(position)
+
+
+def _position(document: Any) -> int:
+    if not isinstance(document, Mapping):
+        raise StateError(
+            f"expected the dict that get_checkpoint_state() gave, got {type(document).__name__} {document!r:.60}"
+        )
+    try:
+        return _count(document.get(POSITION))
+    except ValueError as error:
+        raise StateError(f"the state is damaged: {POSITION}: {error}; expected samples, from 0 on") from None
 
 
 def _count(value: Any) -> int:

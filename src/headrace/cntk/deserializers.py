@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from headrace.cntk.config.result import CHUNK_SIZE
 from headrace.cntk.streams import Record
 from headrace.errors import PlanError
 from headrace.formats.cbf import CbfSource
@@ -18,8 +19,6 @@ from headrace.formats.ctf_schema import dense, sparse
 from headrace.formats.kept import KeptSequences
 from headrace.formats.sequences import SequenceSource
 
-CHUNK_SIZE = 32 << 20
-"""Bytes of a chunk, by default."""
 _TRUE = ("true", "t", "1")
 _FALSE = ("false", "f", "0", "")
 

@@ -125,7 +125,7 @@ class MinibatchSource:
                     f"{join.where(record)}: frame mode needs sequences of one sample, found one of "
                     f"{int(join.sizes[record])}"
                 )
-            minibatches = Minibatches(timeline, _end(timeline, max_samples, max_sweeps))
+            minibatches = Minibatches(timeline, end_of(timeline, max_samples, max_sweeps))
             truncated = Truncated(minibatches, truncation_length) if truncation_length else None
         except BaseException:
             self._join.close()
@@ -395,8 +395,12 @@ def _window(randomize: bool, chunks: int, samples: int) -> CntkWindow | None:
     return CntkWindow(samples, "samples") if samples else CntkWindow(chunks, "chunks")
 
 
-def _end(timeline: Timeline, max_samples: int, max_sweeps: int) -> int | None:
-    """Samples after which no further sequence begins."""
+def end_of(timeline: Timeline, max_samples: int, max_sweeps: int = INFINITELY_REPEAT) -> int | None:
+    """Samples after which no further sequence begins; None if reading has no end.
+
+    Raises:
+        PlanError: If a limit isn't a whole number in its range.
+    """
     for name, value, least in (("max_samples", max_samples, 1), ("max_sweeps", max_sweeps, 0)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise PlanError(f"{name} is a number from {least} on, got {value!r:.60}")

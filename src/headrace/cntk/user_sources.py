@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from headrace.cntk.checkpoint import POSITION
-from headrace.cntk.minibatch import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from headrace.cntk.checkpoint import POSITION, place_of
+from headrace.cntk.minibatch import INFINITELY_REPEAT, end_of
 from headrace.cntk.minibatch_data import MinibatchData
 from headrace.cntk.streams import Record, StreamInformation
 from headrace.cntk.user_data import columns_of, stream_of
-from headrace.errors import DataError, PlanError, StateError
+from headrace.errors import DataError, PlanError
 from headrace.plan.cntk_order import CntkOrder
 from headrace.plan.minibatches import Minibatches, Partition
 from headrace.plan.timeline import Place, Timeline
@@ -117,12 +117,9 @@ class MinibatchSourceFromData(UserMinibatchSource):
         sizes = np.max([column.lengths for column in self._columns.values()], axis=0)
         if not len(sizes) or not sizes.all():
             raise DataError("the data needs sequences, each with a sample; leave empty ones out")
-        if isinstance(max_samples, bool) or not isinstance(max_samples, int) or max_samples < 1:
-            raise PlanError(f"max_samples is a number from 1 on, got {max_samples!r:.60}")
         order = CntkOrder(np.array([0, len(sizes)]), np.array([sizes.sum()], np.uint64), None)
         self._timeline = Timeline(order, sizes)
-        whole = self._timeline.samples
-        self._end = {FULL_DATA_SWEEP: whole, INFINITELY_REPEAT: None}.get(max_samples, max_samples)
+        self._end = end_of(self._timeline, max_samples)
         self._place = Place()
 
     def stream_infos(self) -> list[StreamInformation]:
@@ -182,10 +179,4 @@ class MinibatchSourceFromData(UserMinibatchSource):
         Raises:
             StateError: If it is no state of this data's.
         """
-        position = state.get(POSITION) if isinstance(state, Mapping) else None
-        if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < 1 << 62:
-            raise StateError(f"expected {{{POSITION!r}: samples}}, got {state!r:.80}")
-        last = None if self._end is None else self._timeline.at(self._end)
-        if last is not None and position > last.position:
-            raise StateError(f"the state is {position} samples from the beginning, reading ends after {last.position}")
-        self._place = self._timeline.at(position)
+        self._place = place_of(state, self._timeline, self._end)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
-from headrace.errors import DataChangedError, DataError, PlanError
-from headrace.formats.files import open_bytes
+from headrace.errors import DataError, PlanError
+from headrace.formats.files import find_again, open_bytes, state_of
 from headrace.formats.sequences import Parsed, Place, SequenceSource, SequenceStream, checked_records
 from headrace.formats.source import Fingerprint
 
@@ -90,6 +90,7 @@ class CbfSource(SequenceSource):
         self._path = os.fspath(file)
         self._rename = dict(rename or {})
         self._sequence = sequence
+        self._state = state_of(self._path)
         self._file: _native.FileBytes | None = open_bytes(self._path)
         header = _read_header(self._file)
         self._header = header
@@ -116,21 +117,14 @@ class CbfSource(SequenceSource):
     # Workers in other processes open the file themselves, and make sure that it is the same.
     def __getstate__(self) -> dict[str, Any]:
         return {
-            "path": (os.path.abspath(self._path), self._path),
+            "file": (os.path.abspath(self._path), self._path, self._state),
             "rename": self._rename,
             "sequence": self._sequence,
-            "fingerprint": self.fingerprint(),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        absolute, shown = state["path"]
-        path = shown if os.path.abspath(shown) == absolute else absolute
+        path = find_again(*state["file"])
         self.__init__(path, rename=state["rename"], sequence=state["sequence"])  # type: ignore[misc]
-        if self.fingerprint() != state["fingerprint"]:
-            raise DataChangedError(
-                f"{path} changed since the source was sent here: expected {state['fingerprint']}, found "
-                f"{self.fingerprint()}; leave files alone while they are read"
-            )
 
     def _named(self) -> tuple[SequenceStream, ...]:
         own = [name for name, *_ in self._header.streams]

@@ -157,17 +157,16 @@ def _make(source: SequenceSource, path: str, max_bytes: int | None) -> None:
     if max_bytes is None:
         max_bytes = shutil.disk_usage(os.path.dirname(path)).free // 2
     unfinished = unfinished_path(path)
+    old = unfinished + ".old"
     os.mkdir(unfinished)
     try:
         _write(source, unfinished, max_bytes)
-        old = unfinished + ".old"
         if os.path.isdir(path):
             os.rename(path, old)
         os.rename(unfinished, path)
-        shutil.rmtree(old, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+    finally:
+        for left in (unfinished, old):  # what was there before is of other data
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _write(source: SequenceSource, folder: str, max_bytes: int) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from headrace.cntk.config.error import ConfigError
 from headrace.cntk.config.names import Notes
-from headrace.cntk.config.result import DeserializerConfig, StreamConfig
+from headrace.cntk.config.result import CHUNK_SIZE, DeserializerConfig, StreamConfig
 from headrace.cntk.config.section import Named, Section
 from headrace.cntk.config.text import Place
 from headrace.formats.ctf_schema import check_alias
@@ -19,7 +19,6 @@ MAX_COUNT = (1 << 32) - 1
 UNLIMITED = (1 << 63) - 1
 """What -1 comes to, which CNTK counts back from 2^64: no limit; of mistakes `MAX_COUNT`."""
 
-_CHUNK = 1 << 25
 _UNSUPPORTED = ("image", "htk", "lattice", "kaldi", "base64", "mlf", "ucifast", "lmsequence", "lusequence", "sparsepc")
 
 
@@ -78,7 +77,7 @@ def chunk_size(section: Section, *, own: bool) -> int:
     Raises:
         ConfigError: If it isn't a whole number above 0.
     """
-    size = section.integer("chunkSizeInBytes", _CHUNK, 0, MAX_SEED, own=own)
+    size = section.integer("chunkSizeInBytes", CHUNK_SIZE, 0, MAX_SEED, own=own)
     if not size:
         entry = section.own("chunkSizeInBytes") if own else section.find("chunkSizeInBytes")
         assert entry is not None

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from headrace.cntk.deserializers import Deserializer
     from headrace.cntk.minibatch import MinibatchSource
 
+CHUNK_SIZE = 32 << 20
+"""Bytes of a chunk, by default."""
 _DEFAULT_WINDOW = CntkWindow(128)
 
 
@@ -68,7 +70,7 @@ class DeserializerConfig:
     skip_sequence_ids: bool = False
     max_errors: int = 0
     trace_level: int = 1
-    chunk_size: int = 1 << 25
+    chunk_size: int = CHUNK_SIZE
     cache_index: bool = False
     keep_data_in_memory: bool = False
     precision: Literal["float", "double"] = "float"
