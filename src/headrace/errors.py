@@ -2,7 +2,8 @@
 
     HeadraceError
     ├── DataError (also ValueError)         malformed data: a file, a record, a column
-    │   └── DataChangedError                data that changed after it was indexed or saved
+    │   ├── DataChangedError                data that changed after it was indexed or saved
+    │   └── cntk.ConfigError                a configuration of CNTK's that can't be read (it stands there)
     ├── PlanError (also ValueError)         a description that can't work: batch size 0, unsorted boundaries
     ├── StateError (also ValueError)        a saved state that doesn't fit and is refused
     └── StuckError (also TimeoutError)      a worker that gives no result within the time allowed

@@ -97,7 +97,6 @@ def test_names_are_looked_up_outwards() -> None:
     assert reader.text("precision", "float", own=True) == "float"
     assert reader.integer("Seed", 0, 0, 100) == 5
     assert reader.section("nothing") is None
-    assert reader.array("nothing") == []
 
 
 @pytest.mark.parametrize("text", ["t", "true", "T", "True", "TRUE", "1"])

@@ -205,11 +205,6 @@ class Section:
         """The section that a value of this one is."""
         return Section(value.parts, f"{self.name}.{name}" if self.outer else name, self)
 
-    def array(self, name: str) -> list[Value]:
-        """The items of an array; without parentheses, `a:b:c` are three."""
-        entry = self.find(name)
-        return [] if entry is None else array_items(entry.value)
-
     def tree(self) -> dict[str, Tree]:
         """The whole as nested dictionaries, lists and strings.
 
