@@ -50,7 +50,7 @@ def test_parts_are_read_ahead_by_a_few_alone() -> None:
         assert source.count <= taken + 9
     reader.close()
     assert source.count <= 29
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("headrace-cli")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("headrace-in-order")]
 
 
 def test_errors_come_where_they_belong() -> None:
@@ -60,4 +60,4 @@ def test_errors_come_where_they_belong() -> None:
     assert [next(reader).first for _ in range(7)] == list(range(7))
     with pytest.raises(OSError, match="no such record"):
         next(reader)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("headrace-cli")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("headrace-in-order")]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
+import contextlib
 from collections.abc import Generator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from headrace.cli.output import progress
+from headrace.formats.in_order import in_order
 from headrace.formats.sequences import Parsed, SequenceSource, records_a_block
 
 BLOCK_BYTES = 4 << 20
@@ -28,26 +27,13 @@ def parts(source: SequenceSource, what: str, *, block_bytes: int = BLOCK_BYTES) 
     """All sequences, in parts of about `block_bytes`, with a bar that says `what` is being done."""
     total = source.num_records
     size = records_a_block(source, block_bytes)
-    threads = max(1, min(8, os.cpu_count() or 1))
 
     def parse(first: int) -> Part:
         records = np.arange(first, min(first + size, total))
         return Part(first, source.parse(records), len(records))
 
-    pool = ThreadPoolExecutor(threads, "headrace-cli")
-    waiting: deque[Future[Part]] = deque()
-    try:
-        with progress(what, source.num_bytes) as advance:
-            starts = iter(range(0, total, size))
-            for first in starts:
-                waiting.append(pool.submit(parse, first))
-                if len(waiting) > threads:
-                    break
-            while waiting:
-                part = waiting.popleft().result()
-                if (following := next(starts, None)) is not None:
-                    waiting.append(pool.submit(parse, following))
-                yield part
-                advance(source.num_bytes * part.records // total)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    work = in_order(parse, range(0, total, size))
+    with progress(what, source.num_bytes) as advance, contextlib.closing(work):
+        for part in work:
+            yield part
+            advance(source.num_bytes * part.records // total)

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,13 @@ from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
 from headrace.errors import DataError
 from headrace.formats.atomic import unfinished_path, write_atomic
-from headrace.formats.kept import BLOCK_BYTES
+from headrace.formats.in_order import in_order
 from headrace.formats.parsed import take_parsed
 from headrace.formats.sequences import Parsed, SequenceSource, SequenceStream, StoredSequences, records_a_block
 
 VERSION = 1
+BLOCK_BYTES = 4 << 20
+"""Bytes of text that are parsed in one go, on each of a few threads."""
 _MANIFEST = "columns.json"
 _log = logging.getLogger("headrace")
 
@@ -179,7 +181,7 @@ def _write(source: SequenceSource, folder: str, max_bytes: int) -> None:
         files = [[stack.enter_context(open(os.path.join(folder, name), "wb")) for name in own] for own in names]
         dtypes: list[list[str]] = [[] for _ in files]
         joints = [_Joint() for _ in files]
-        for parsed in _blocks(source):
+        for parsed in stack.enter_context(contextlib.closing(_blocks(source))):
             for number, stream in enumerate(source.streams):
                 arrays = [np.ascontiguousarray(array) for array in joints[number].arrays(parsed.columns[stream.name])]
                 dtypes[number] = [array.dtype.str for array in arrays]
@@ -202,15 +204,18 @@ def _entry(folder: str, name: str, dtype: str) -> dict[str, Any]:
     return {"file": name, "dtype": dtype, "bytes": content.size, "sample": f"{content.sample():016x}"}
 
 
-def _blocks(source: SequenceSource) -> Iterator[Parsed]:
+def _blocks(source: SequenceSource) -> Generator[Parsed, None, None]:
     """The whole source, parsed in pieces of bounded size; at least one, so that types are known."""
     count = source.num_records
     size = records_a_block(source, BLOCK_BYTES)
-    for start in range(0, max(count, 1), size):
+
+    def parse(start: int) -> Parsed:
         parsed = source.parse(np.arange(start, min(start + size, count)))
         if len(parsed.error_rows):
             raise DataError(f"the data has mistakes, and a cache would hide them: {parsed.explain(0)}")
-        yield parsed
+        return parsed
+
+    return in_order(parse, range(0, max(count, 1), size))
 
 
 class _Joint:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.formats import sidecar
 from headrace.formats.ctf_index import CtfFile, about_file
+from headrace.formats.in_order import in_order
 from headrace.formats.packed import is_packed
 from headrace.formats.text import IndexMode
 
@@ -21,7 +22,6 @@ BLOCK_BYTES = 16 << 20
 """Bytes of text that are parsed in one go."""
 
 _VERSION = 1
-_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,12 +73,13 @@ def survey(
             return Survey(errors, dropped, tuple(lengths))
     parts: list[Survey] = []
     count = 0
-    for part in _look(file, reader):
-        parts.append(part)
-        count += len(part.errors)
-        if most is not None and count > most:
-            keep = False
-            break
+    with contextlib.closing(_look(file, reader)) as looking:
+        for part in looking:
+            parts.append(part)
+            count += len(part.errors)
+            if most is not None and count > most:
+                keep = False
+                break
     seen = Survey(
         _join([part.errors for part in parts], np.int64),
         _join([part.dropped for part in parts], np.int64),
@@ -94,7 +95,7 @@ def _join(arrays: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
 
 
-def _look(file: CtfFile, reader: _native.CtfReader) -> Iterator[Survey]:
+def _look(file: CtfFile, reader: _native.CtfReader) -> Generator[Survey, None, None]:
     """The surveys of blocks, from the first to the last; parsed on several threads, a few ahead."""
 
     def block(start: int) -> Survey:
@@ -104,15 +105,4 @@ def _look(file: CtfFile, reader: _native.CtfReader) -> Iterator[Survey]:
 
     blocks = max(1, -(-file.bytes.size // BLOCK_BYTES))
     size = max(1, -(-file.num_records // blocks))
-    starts = range(0, file.num_records, size)
-    threads = min(_THREADS, os.cpu_count() or 1, len(starts))
-    if threads <= 1:
-        yield from map(block, starts)
-        return
-    from concurrent.futures import ThreadPoolExecutor  # here, because few programs need it
-
-    pool = ThreadPoolExecutor(threads, "headrace-survey")
-    try:
-        yield from pool.map(block, starts)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    return in_order(block, range(0, file.num_records, size))
