@@ -14,7 +14,7 @@ import pytest
 import headrace as hr
 import headrace.cntk as hr_cntk
 from headrace.cli import main
-from headrace.cli.check import examine, repeated
+from headrace.cli.check import examine
 from headrace.cli.inputs import format_of
 from headrace.formats.exchange import Block
 from headrace.formats.jsonl import write_jsonl
@@ -159,16 +159,10 @@ def test_repeated_ids_are_problems() -> None:
     report = examine(source)
     assert (report.problems, dict(report.kinds)) == (2, {"repeated id": 2})
     assert report.listed[1]["message"] == (
-        "given, line 5: expected an id of its own for each sequence, got 4, which given, line 1 has too; give one of "
+        "given, line 5: expected an id of its own for each sequence, got 4, which given, line 3 has too; give one of "
         "them another id, or put their lines together"
     )
     assert report.listed[1]["sequence"] == 4
-
-
-@pytest.mark.parametrize("keys", [[], [1], [1, 2, 3], [3, 1, 2], [1, 1], [5, 3, 5, 3, 5, 0]])
-def test_repeated_finds_the_first_of_each(keys: list[int]) -> None:
-    expected = [(i, keys.index(key)) for i, key in enumerate(keys) if key in keys[:i]]
-    assert list(repeated(np.array(keys, np.uint64))) == expected
 
 
 def test_warnings_are_problems_if_asked(capsys: Captured) -> None:

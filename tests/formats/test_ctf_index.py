@@ -7,15 +7,12 @@ import os
 import pathlib
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import headrace as hr
 from headrace import _native
-from headrace.formats.ctf_index import CtfFile, check_alike, find_repeats, open_ctf, warn_of_repeats
+from headrace.formats.ctf_index import CtfFile, check_alike, open_ctf, warn_of_repeats
 from headrace.formats.ctf_schema import alias_of, check_streams
 from headrace.formats.text import IndexMode
 
@@ -102,22 +99,6 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(
         assert opened(path).num_records == 6
     assert "can't keep the index" in caplog.text
     assert os.listdir(tmp_path) == ["a.ctf"]
-
-
-def model(keys: list[int]) -> tuple[int, tuple[int, ...]]:
-    """Repeats, found one after another."""
-    last: dict[int, int] = {}
-    pairs = []
-    for record, key in enumerate(keys):
-        if key in last:
-            pairs.append((last[key], record))
-        last[key] = record
-    return len(pairs), tuple(record for pair in pairs[:3] for record in pair)
-
-
-@given(st.lists(st.integers(0, 9), max_size=20))
-def test_repeats_are_those_found_one_by_one(keys: list[int]) -> None:
-    assert find_repeats(np.array(keys, np.uint64)) == model(keys)
 
 
 def test_repeats_are_named(tmp_path: pathlib.Path) -> None:

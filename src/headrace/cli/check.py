@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from headrace.cli.output import count, heading, line, print_json, table
 from headrace.cli.reading import parts
 from headrace.cli.summary import StreamSummary
 from headrace.formats.exchange import block_of
+from headrace.formats.repeats import find_repeats
 from headrace.formats.sequences import Parsed, ParseWarning, SequenceSource
 
 LISTED = 100
@@ -204,32 +205,14 @@ def _add_repeated(report: Report, source: SequenceSource, usable: NDArray[np.int
     if ids:  # the index knows them, also of sequences that can't be used
         usable = np.arange(source.num_records)
     keys = source.keys()[usable]
-    pairs = repeated(keys)
-    if pairs:
-        report.problems += len(pairs)
-        report.kinds[REPEATED] += len(pairs)
-    for row, before in pairs if limit is None else pairs[: max(0, limit - len(report.listed))]:
+    again, before = find_repeats(keys)
+    if len(again):
+        report.problems += len(again)
+        report.kinds[REPEATED] += len(again)
+    listed = len(again) if limit is None else max(0, limit - len(report.listed))
+    for row, other in zip(again[:listed].tolist(), before[:listed].tolist(), strict=True):
         message = (
             f"{source.where(int(usable[row]))}: expected an id of its own for each sequence, got {keys[row]}, which "
-            f"{source.where(int(usable[before]))} has too; give one of them another id, or put their lines together"
+            f"{source.where(int(usable[other]))} has too; give one of them another id, or put their lines together"
         )
         report.listed.append({"kind": REPEATED, "message": message, "sequence": int(keys[row])})
-
-
-def repeated(keys: NDArray[Any]) -> Sequence[tuple[int, int]]:
-    """The records whose key a record before them has, and the first that has it.
-
-    Example:
-        >>> import numpy as np
-        >>> repeated(np.array([7, 8, 7, 9, 7]))
-        [(2, 0), (4, 0)]
-    """
-    if not len(keys) or bool((keys[1:] > keys[:-1]).all()):
-        return []
-    order = np.argsort(keys, kind="stable")
-    found = keys[order]
-    new = np.ones(len(keys), bool)
-    new[1:] = found[1:] != found[:-1]
-    firsts = order[np.flatnonzero(new)][np.cumsum(new) - 1]
-    pairs = zip(order[~new].tolist(), firsts[~new].tolist(), strict=True)
-    return sorted(pairs)

@@ -15,6 +15,7 @@ from headrace.errors import DataError
 from headrace.formats import sidecar
 from headrace.formats.files import FileState, open_bytes, state_of
 from headrace.formats.packed import is_packed
+from headrace.formats.repeats import find_repeats
 from headrace.formats.sequences import ParseWarning
 from headrace.formats.text import IndexMode
 
@@ -133,7 +134,7 @@ def open_ctf(path: str, *, skip_ids: bool, main: str, index: IndexMode) -> CtfFi
     """
     state = state_of(path)
     content = open_bytes(path)
-    keep = index != "memory" and not is_packed(path)
+    keep = is_kept(path, index)
     about = about_file(content) | {"skip_ids": skip_ids, "main": main}
     kind = "ctf" + ("-lines" if skip_ids else "") + (f"-by-{main.encode().hex()}"[:40] if main else "")
     beside = sidecar.sidecar_path(path, kind)
@@ -146,7 +147,7 @@ def open_ctf(path: str, *, skip_ids: bool, main: str, index: IndexMode) -> CtfFi
         return _file(path, content, state, found, found.arrays)
     ids, first_line, begins, ends, keys, samples = _native.index_ctf(content, skip_ids, main, 0)
     arrays: dict[str, NDArray[Any]] = {"begins": begins, "ends": ends, "keys": keys, "samples": samples}
-    num_repeats, repeats = find_repeats(keys) if ids else (0, ())
+    num_repeats, repeats = _first_repeats(keys) if ids else (0, ())
     if len(keys):
         low, high = int(keys.min()), int(keys.max())
     else:
@@ -155,6 +156,11 @@ def open_ctf(path: str, *, skip_ids: bool, main: str, index: IndexMode) -> CtfFi
     if keep:
         sidecar.store(beside, about, arrays)
     return _file(path, content, state, None, arrays)
+
+
+def is_kept(path: str, index: IndexMode) -> bool:
+    """Whether what is found out about a file is kept beside it."""
+    return index != "memory" and not is_packed(path)
 
 
 def about_file(content: _native.FileBytes) -> dict[str, Any]:
@@ -202,27 +208,11 @@ def _file(
     )
 
 
-def find_repeats(keys: NDArray[np.uint64], runs: NDArray[np.int64] | None = None) -> tuple[int, tuple[int, ...]]:
-    """Finds keys that come again.
-
-    Args:
-        keys: Of all sequences, in the order of the data.
-        runs: Ascending numbers, one a key: only keys that come again with another number count. None counts all.
-
-    Returns:
-        How many sequences have a key that an earlier one has, and the first of them: pairs of the record that has it
-        before and the record that has it again, one after another.
-    """
-    if len(keys) < 2 or bool((keys[1:] > keys[:-1]).all()):
-        return 0, ()
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    again = ordered[1:] == ordered[:-1]
-    if runs is not None:
-        again &= runs[order[1:]] != runs[order[:-1]]
-    places = np.flatnonzero(again)
-    first = places[np.argsort(order[places + 1], kind="stable")[:_NAMED]]
-    return len(places), tuple(int(record) for place in first for record in (order[place], order[place + 1]))
+def _first_repeats(keys: NDArray[np.uint64], runs: NDArray[np.int64] | None = None) -> tuple[int, tuple[int, ...]]:
+    """How many keys come again; of the first of them, in pairs, the record before and the record again."""
+    again, before = find_repeats(keys, runs)
+    pairs = zip(before[:_NAMED].tolist(), again[:_NAMED].tolist(), strict=True)
+    return len(again), tuple(record for pair in pairs for record in pair)
 
 
 def warn_of_repeats(files: Sequence[CtfFile]) -> list[ParseWarning]:
@@ -245,7 +235,7 @@ def warn_of_repeats(files: Sequence[CtfFile]) -> list[ParseWarning]:
     keys = np.concatenate([file.keys_of_all() for file in files])
     starts = np.cumsum([0, *(file.num_records for file in files)])
     runs = np.repeat(np.arange(len(files)), np.diff(starts))
-    count, repeats = find_repeats(keys, runs)
+    count, repeats = _first_repeats(keys, runs)
     if count:
 
         def place(record: int) -> str:

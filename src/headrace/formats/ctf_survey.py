@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.formats import sidecar
-from headrace.formats.ctf_index import CtfFile, about_file
+from headrace.formats.ctf_index import CtfFile, about_file, is_kept
 from headrace.formats.in_order import in_order
-from headrace.formats.packed import is_packed
 from headrace.formats.text import IndexMode
 
 BLOCK_BYTES = 16 << 20
@@ -56,7 +55,7 @@ def survey(
         index: As for `TextSource`.
         most: Mistakes after which the rest of the file doesn't matter. What was seen until then is given, and not kept.
     """
-    keep = index != "memory" and not is_packed(file.path)
+    keep = is_kept(file.path, index)
     text = json.dumps(schema)
     mark = int(_native.hash64(np.frombuffer(text.encode(), np.uint8)))
     beside = sidecar.sidecar_path(file.path, f"ctf-survey-{mark:016x}")
