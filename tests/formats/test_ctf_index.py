@@ -14,7 +14,7 @@ import headrace as hr
 from headrace import _native
 from headrace.formats.ctf_index import CtfFile, check_alike, open_ctf, warn_of_repeats
 from headrace.formats.ctf_schema import alias_of, check_streams
-from headrace.formats.text import IndexMode
+from headrace.formats.sidecar import IndexMode
 
 THREE = b"|# first |x 1\n10 |x 1\n10 |y 2\n20 |x 3\n|y 4\n30 |x 5\n"
 

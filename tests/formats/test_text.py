@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from headrace.errors import DataChangedError, DataError
 from headrace.formats.files import Paths
-from headrace.formats.text import IndexMode, TextSource
+from headrace.formats.sidecar import IndexMode
+from headrace.formats.text import TextSource
 from headrace.vocab import Vocab
 
 # Bytes in which line ends, separators, NUL and parts of UTF-8 are frequent.

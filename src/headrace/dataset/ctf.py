@@ -17,7 +17,7 @@ from headrace.formats.ctf_schema import CtfStream
 from headrace.formats.files import Paths
 from headrace.formats.kept import KeptSequences
 from headrace.formats.sequences import SequenceSource
-from headrace.formats.text import IndexMode
+from headrace.formats.sidecar import IndexMode
 
 _log = logging.getLogger("headrace")
 

@@ -9,7 +9,7 @@ from typing import get_args
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.leaf import SourceNode
 from headrace.formats.record_source import RecordStream, Recover, TFRecordSource
-from headrace.formats.text import IndexMode
+from headrace.formats.sidecar import IndexMode
 
 
 def read_tfrecord(

@@ -17,8 +17,9 @@ from headrace.errors import PlanError
 from headrace.formats.arrays import ArraySource
 from headrace.formats.files import Paths
 from headrace.formats.objects import Indexable, ObjectSource
+from headrace.formats.sidecar import IndexMode
 from headrace.formats.stream import StreamSource
-from headrace.formats.text import IndexMode, TextSource
+from headrace.formats.text import TextSource
 
 
 def read_text(

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -22,8 +22,8 @@ from headrace.formats.ctf_survey import Survey, survey
 from headrace.formats.files import Paths, find_again, find_files
 from headrace.formats.parsed import join_parsed
 from headrace.formats.sequences import Parsed, ParseWarning, Place, SequenceSource, SequenceStream, checked_records
+from headrace.formats.sidecar import IndexMode, check_index_mode
 from headrace.formats.source import Fingerprint
-from headrace.formats.text import IndexMode
 
 _NAMED = 3  # mistakes that a message about too many tells
 _log = logging.getLogger("headrace")
@@ -84,8 +84,7 @@ class CtfSource(SequenceSource):
         index: IndexMode = "auto",
         max_errors: int = 0,
     ) -> None:
-        if index not in get_args(IndexMode):
-            raise ValueError(f"index is one of {', '.join(map(repr, get_args(IndexMode)))}, got {index!r}")
+        check_index_mode(index)
         self._declared = check_streams(streams)
         self._dtype = float_type(dtype)
         self._skip_ids = bool(skip_ids)

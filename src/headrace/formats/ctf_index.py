@@ -17,7 +17,7 @@ from headrace.formats.files import FileState, open_bytes, state_of
 from headrace.formats.packed import is_packed
 from headrace.formats.repeats import find_repeats
 from headrace.formats.sequences import ParseWarning
-from headrace.formats.text import IndexMode
+from headrace.formats.sidecar import IndexMode
 
 _VERSION = 1
 _NAMED = 3  # repeated ids that a message names

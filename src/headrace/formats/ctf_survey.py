@@ -15,7 +15,7 @@ from headrace import _native
 from headrace.formats import sidecar
 from headrace.formats.ctf_index import CtfFile, about_file, is_kept
 from headrace.formats.in_order import in_order
-from headrace.formats.text import IndexMode
+from headrace.formats.sidecar import IndexMode
 
 BLOCK_BYTES = 16 << 20
 """Bytes of text that are parsed in one go."""

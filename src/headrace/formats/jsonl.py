@@ -30,8 +30,9 @@ from headrace.formats.atomic import write_atomic
 from headrace.formats.exchange import Block, empty_column, equal_chunks, size_of_rows
 from headrace.formats.files import Paths
 from headrace.formats.sequences import Parsed, Place, SequenceSource, SequenceStream, records_a_block
+from headrace.formats.sidecar import IndexMode
 from headrace.formats.source import Fingerprint
-from headrace.formats.text import IndexMode, TextSource
+from headrace.formats.text import TextSource
 
 _SCAN_BYTES = 8 << 20
 _INFER_LINES = 1000

@@ -24,9 +24,9 @@ from headrace.formats.record_file import (
     record_error,
     report,
 )
+from headrace.formats.sidecar import IndexMode, check_index_mode
 from headrace.formats.source import Fingerprint, Source
 from headrace.formats.stream import StreamSource
-from headrace.formats.text import IndexMode
 from headrace.formats.tfrecord import RecordReader
 
 Recover: TypeAlias = Literal["raise", "skip"]
@@ -90,8 +90,7 @@ class TFRecordSource(Source):
         recover: Recover = "raise",
         index: IndexMode = "auto",
     ) -> None:
-        if index not in get_args(IndexMode):
-            raise ValueError(f"index is one of {', '.join(map(repr, get_args(IndexMode)))}, got {index!r}")
+        check_index_mode(index)
         if recover not in get_args(Recover):
             raise ValueError(f"recover is 'raise' or 'skip', got {recover!r}")
         self._compression = _checked(compression)

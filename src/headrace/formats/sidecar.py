@@ -21,7 +21,7 @@ import logging
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from headrace import _native
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
 from headrace.formats.files import SIDECAR_SUFFIX
+
+IndexMode: TypeAlias = Literal["auto", "memory", "rebuild"]
+"""Whether an index is taken from its sidecar and kept there, made anew and kept in memory, or replaces the sidecar."""
 
 MAGIC = b"\x89HRIX\r\n\x1a"
 VERSION = 1
@@ -70,6 +73,16 @@ class Sidecar:
                 f"{self.file.name} is damaged: its array {name!r} is not what was written; delete it, or open the data "
                 "with index='rebuild'"
             )
+
+
+def check_index_mode(index: object) -> None:
+    """Refuses what is no `IndexMode`.
+
+    Raises:
+        ValueError: As said.
+    """
+    if index not in get_args(IndexMode):
+        raise ValueError(f"index is one of {', '.join(map(repr, get_args(IndexMode)))}, got {index!r}")
 
 
 def sidecar_path(path: str, kind: str = "") -> str:

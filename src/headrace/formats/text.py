@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,9 @@ from headrace.errors import DataError
 from headrace.formats import sidecar
 from headrace.formats.files import FileState, Paths, check_separators, find_again, find_files, open_bytes, state_of
 from headrace.formats.packed import is_packed
+from headrace.formats.sidecar import IndexMode, check_index_mode
 from headrace.formats.source import Fingerprint, Source
 from headrace.vocab import Vocab
-
-IndexMode: TypeAlias = Literal["auto", "memory", "rebuild"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,7 @@ class TextSource(Source):
         separators: str | None = None,
         check_utf8: bool = False,
     ) -> None:
-        if index not in get_args(IndexMode):
-            raise ValueError(f"index is one of {', '.join(map(repr, get_args(IndexMode)))}, got {index!r}")
+        check_index_mode(index)
         check_separators(separators)
         self._separators = separators
         self._index = index

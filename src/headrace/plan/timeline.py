@@ -144,6 +144,7 @@ class Timeline:
                 records, homes = self.order.stretch(sweep, start, stop)
                 begins = np.zeros(len(records) + 1, np.int64)
                 np.cumsum(self.sizes_of(records), out=begins[1:])
+                # The samples before the place aren't known here; `stretch` gives the place that it was asked for.
                 block = Stretch(Place(sweep * self.length + start), records, homes, begins, stop == self.length)
             self._kept[sweep, number] = block  # last in the dict: the oldest go first
             while len(self._kept) > _KEPT:
