@@ -139,6 +139,8 @@ class QueueBase:
             found = tensor.shape[1:] if many and tensor.shape.ndims != 0 else tensor.shape
             if (many and tensor.shape.ndims == 0) or not found.is_compatible_with(shape):
                 raise ValueError(f"Shapes {found} and {shape} are not compatible: component {i} of {self._name}")
+        if many and len({t.shape[0] for t in tensors} - {None}) > 1:
+            raise ValueError(f"components must have as many rows each, got shapes {[str(t.shape) for t in tensors]}")
         return tensors
 
     def _is_single(self, vals: Any, many: bool) -> bool:
