@@ -10,8 +10,8 @@ one by one; the package itself exports nothing. What stands where:
 - Files, whatever the format: `files.py` finds and opens, `packed.py` unpacks and packs, `sidecar.py` keeps indexes,
   `atomic.py` writes, `in_order.py` goes through them on threads.
 - CNTK's text: `ctf.py` reads by `ctf_schema.py` (streams), `ctf_index.py` (where sequences are) and `ctf_survey.py`
-  (lengths, mistakes); `ctf_writer.py` and `ctf_append.py` write, `ctf_infer.py` tells the streams. CNTK's binary format:
-  `cbf.py`, `cbf_writer.py`.
+  (lengths, mistakes); `ctf_writer.py` and `ctf_append.py` write, `ctf_infer.py` tells the streams. CNTK's binary
+  format: `cbf.py`, `cbf_writer.py`.
 - TFRecord files: `tfrecord.py`, `record_source.py`, `record_file.py`; what is in them: `features.py`,
   `ragged_feature.py`, `example.py`, `example_encode.py`, `example_infer.py`.
 - Other files: `text.py` (lines), `jsonl.py`, `npz.py`, `arrow.py`. No files: `arrays.py`, `objects.py`, `stream.py`.
