@@ -29,7 +29,8 @@ ALLOWED = {
     "dataset": {"errors", "clock", "batch", "formats", "plan", "vocab"},
     "engine": {"errors", "clock", "batch"},
     "state": {"errors", "dataset"},
-    "loader": {"errors", "clock", "batch", "dataset", "engine", "formats", "plan", "state"},
+    "blocks": {"errors", "clock", "batch", "dataset", "engine", "plan", "state"},
+    "loader": {"errors", "clock", "blocks", "batch", "dataset", "engine", "formats", "plan", "state"},
     "verify": {"batch", "dataset", "loader"},
     "cntk": {"", "errors", "clock", "batch", "formats", "plan", "engine"},  # "": the public surface
     "tf1": {"", "errors", "formats"},

@@ -9,7 +9,9 @@ import itertools
 import json
 import pathlib
 import random
+import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[pathlib.Path]:
         paths.append(folder / f"{number}.txt")
         paths[-1].write_bytes(content.encode())
     return paths
+
+
+def in_part(parts: int, record: Any) -> bool:
+    """Whether a record is in the first of some parts, as good as at random."""
+    return zlib.crc32(repr(record).encode()) % parts == 0
 
 
 class Draw:
@@ -103,6 +110,12 @@ class Draw:
             data = data.filter_length(min=self.one(0, 1, 2), max=self.one(None, 4))
         return self.order(data, kind)
 
+    def filtered(self, data: hr.Dataset) -> hr.Dataset:
+        for _ in range(self.one(1, 1, 2)):
+            parts = self.one(1, 2, 5, 100)
+            data = data.filter(partial(in_part, parts), block=self.one(1, 4, 99))
+        return self.step(data, self.one(*STEPS)) if self.one(True, False) else data
+
     def batches(self) -> hr.Batches:
         kind = self.one(*KINDS)
         data = self.records(kind)
@@ -113,6 +126,8 @@ class Draw:
         elif kind in ("numbers", "objects", "stream") and self.one(True, False):
             draws = self.one(True, False)
             data, known = data.map((lambda n, rng: n + rng.random()) if draws else (lambda n: n + 1), rng=draws), False
+        if self.one(True, False, False):
+            data, known = self.filtered(data), False
         size, drop = self.one(1, 2, 3, 7, 50), self.one(True, False, False)
         if known and self.one(True, True, False):
             limits: dict[str, Any] = self.one({"batch_size": size}, {"max_tokens": self.one(1, 6, 40)})

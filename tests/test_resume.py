@@ -82,7 +82,25 @@ def make_steps(draw: Any, made: Made, lines: pathlib.Path) -> Made:
             data = make_step(draw, data, lines)
     elif draw(st.booleans()):
         data = data.map(lambda n, rng: n + 1000 * rng.integers(10), rng=True, seed=1)
-    return Made(data, finite)
+    return make_filter(draw, data) if draw(st.booleans()) else Made(data, finite)
+
+
+def make_filter(draw: Any, data: hr.Dataset) -> Made:
+    """A filter or two, and steps that count what they left."""
+    keep = draw(st.sampled_from([0, 1, 3, 5]))
+    for _ in range(draw(st.integers(1, 2))):
+        data = data.filter(lambda n: n * 7 % 5 < keep, block=draw(st.sampled_from([1, 3, 8, 256])))
+    small = draw(st.integers(1, 4))
+    match draw(st.sampled_from(["all", "take", "skip", "slice", "shard"])):
+        case "take":
+            data = data.take(small * 3)
+        case "skip":
+            data = data.skip(small)
+        case "slice":
+            data = data.skip(1).slice(small, 30, 2)
+        case "shard":
+            data = data.shard(small, small - 1)
+    return Made(data, finite=False)
 
 
 def make_step(draw: Any, data: hr.Dataset, lines: pathlib.Path | None) -> hr.Dataset:

@@ -8,21 +8,25 @@ import weakref
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from types import GeneratorType, TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.batch.convert import deliver
 from headrace.batch.tree import Tree
+from headrace.blocks import Assembler, Block, BlockStats, Share, shares
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
-from headrace.engine import Result, Stats, StatsCollector, run_inline, run_threads
+from headrace.engine import Result, Stats, StatsCollector, Work, run_inline, run_threads
 from headrace.errors import PlanError, StateError
 from headrace.plan import Rows, Window
 from headrace.state import Position, dump, load
 
 Split = Literal["records", "batches"]
 Uneven = Literal["short", "drop"]
+
+P = TypeVar("P")
 
 _LARGEST = (1 << 62) - 1  # a number that can be counted on from in 64 bits
 
@@ -185,31 +189,41 @@ class Loader:
 
     def _iterate(self) -> Generator[Tree]:
         epoch = self._position.epoch
-        pieces = self._pieces(self._position)
         self._stats.began()
-        results: Generator[Result[Piece]]
-        if self._workers:
-            results = run_threads(
-                pieces,
-                self._carry_out,
-                self._stats,
-                workers=self._workers,
-                prefetch=self._prefetch,
-                max_bytes=self._max_bytes,
-                timeout=self._timeout,
-            )
+        blocks: Generator[Result[Block]] | None = None
+        results: Generator[Result[Piece]] | Generator[Result[Share]]
+        if self._program.sifting is None:
+            results = self._run_pieces(self._pieces(self._position), self._carry_out, self._stats)
         else:
-            results = run_inline(pieces, self._carry_out, self._stats)
+            blocks = self._run_pieces(self._blocks(self._position), self._sift, BlockStats(self._stats))
+            batches = Assembler(self._program, self._position).batches(blocks)
+            split = shares(batches, self._rank, self._world_size, self._split, self._uneven)
+            results = run_inline(split, self._finish, self._stats)
         try:
             for result in results:
                 self._position = result.piece.after
                 yield result.value
         finally:
             results.close()
+            if blocks is not None:
+                blocks.close()
             for stream in self._program.streams:
                 stream.cursor.drop_all()
         if self._position.epoch == epoch:
             self._position = Position(epoch + 1)
+
+    def _run_pieces(self, pieces: Iterator[P], work: Work[P], stats: StatsCollector) -> Generator[Result[P]]:
+        if not self._workers:
+            return run_inline(pieces, work, stats)
+        return run_threads(
+            pieces,
+            work,
+            stats,
+            workers=self._workers,
+            prefetch=self._prefetch,
+            max_bytes=self._max_bytes,
+            timeout=self._timeout,
+        )
 
     def _carry_out(self, piece: Piece, clock: Clock) -> Tree:
         thread = threading.get_ident()
@@ -221,10 +235,27 @@ class Loader:
                 tree = self._program.reader.read(piece.rows, clock)
         finally:
             self._readers.discard(thread)
+        return self._convert(tree, clock)
+
+    def _convert(self, tree: Tree, clock: Clock) -> Tree:
         if self._to != "numpy":
             with clock.stage(f"to {self._to}"):
                 return self._deliver(tree)
         return tree
+
+    def _sift(self, block: Block, clock: Clock) -> tuple[Tree, NDArray[np.int64]]:
+        assert self._program.sifting is not None
+        thread = threading.get_ident()
+        self._readers.add(thread)
+        try:
+            return self._program.sifting.reader.sift(block.rows, clock)
+        finally:
+            self._readers.discard(thread)
+
+    def _finish(self, share: Share, clock: Clock) -> Tree:
+        reader = self._program.reader
+        make = reader.finish_none if share.is_example else reader.finish
+        return self._convert(make(share.tree, share.rows, clock), clock)
 
     def _pieces(self, start: Position) -> Iterator[Piece]:
         if self._split == "records" or self._world_size == 1:
@@ -277,6 +308,24 @@ class Loader:
                     return
             index, first = index + 1, 0
 
+    def _blocks(self, start: Position) -> Iterator[Block]:
+        """The blocks from a position to the end of its epoch, the first from that place in it on."""
+        assert self._program.sifting is not None
+        index, offset = start.window, start.batch
+        windows = self._program.plan.num_windows(start.epoch)
+        while windows is None or index < windows:
+            rows = self._window(start.epoch, index).rows(0).take(slice(offset, None))
+            found = len(rows)
+            if self._program.streams:
+                began = time.perf_counter()
+                found = self._program.sifting.reader.advance(rows, np.ones(found, bool))
+                self._stats.planned(time.perf_counter() - began, "read")
+            if found:
+                yield Block(index, offset, rows.take(slice(found)))
+            if found < len(rows):
+                return
+            index, offset = index + 1, 0
+
     def _advance(self, rows: Rows, number: int) -> int:
         """Iterates streams on to a batch; they are read in the plan's order, before workers share out the batches."""
         wanted = np.zeros(len(rows), bool)
@@ -307,11 +356,11 @@ class Loader:
         """Batches of a whole epoch, as this rank gets them.
 
         Raises:
-            TypeError: If it isn't known (a stream) or endless.
+            TypeError: If it isn't known (a stream, a filter) or endless.
         """
         batches = self._program.plan.num_batches(self._position.epoch)
         if batches is None or self._program.streams:
-            raise TypeError("these batches come from a stream or have no end: their number isn't known")
+            raise TypeError("these batches come from a stream or a filter, or have no end: their number isn't known")
         if self._split == "records" or self._world_size == 1:
             return batches
         steps, rest = divmod(batches, self._world_size)
@@ -368,7 +417,8 @@ class Loader:
         windows = self._program.plan.num_windows(position.epoch)
         batches = 0
         if windows is None or position.window < windows:
-            batches = len(self._window(position.epoch, position.window))
+            window = self._window(position.epoch, position.window)
+            batches = len(window) if self._program.sifting is None else len(window.rows(0))
         elif position.window > 0:
             raise StateError(
                 f"the loader's state is damaged: it is in window {position.window}, the epoch has {windows} windows"

@@ -17,12 +17,12 @@ _LONGEST_PIPELINE = 480  # characters of description that are kept in words; the
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the plan: before the batch `batch` of a window of an epoch.
+    """A place in the plan: before the batch `batch` of a window of an epoch; with filters, before a place in a block.
 
     Attributes:
         epoch: Counted from 0.
-        window: The window of the plan.
-        batch: Batches of the window that come before.
+        window: The window of the plan, or the block.
+        batch: Batches of the window that come before, or positions of the block.
         done: Batches of the epoch that come before, over all ranks.
     """
 
@@ -76,7 +76,12 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
         if type(number) is not int or not 0 <= number < _LARGEST:
             raise StateError(f"the loader's state is damaged: {number!r:.60} is no position")
     position = Position(*numbers)
-    if position.done < position.batch or (position.window == 0 and position.done != position.batch):
+    begun = position.window > 0 or position.batch > 0
+    if program.sifting is not None:  # what the filters leave isn't known, but of nothing there are no batches
+        possible = begun or position.done == 0
+    else:
+        possible = position.done >= position.batch and (position.window > 0 or position.done == position.batch)
+    if not possible:
         raise StateError(
             f"the loader's state is damaged: batch {position.done} of the epoch can't be in window {list(window)}"
         )

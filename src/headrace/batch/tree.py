@@ -122,7 +122,7 @@ def interleave(parts: Sequence[tuple[NDArray[np.int64], Tree]]) -> Tree:
     """Joins trees so that row `k` of a part comes to place `where[k]` of the whole.
 
     Args:
-        parts: Pairs of places and tree; together the places are 0 … n−1, each once.
+        parts: Pairs of places and tree; no place twice. Where some are missing, the rows close up.
 
     Raises:
         ValueError: If the trees differ in shape, column types, or dtypes.

@@ -8,6 +8,7 @@ loader the second.
 from headrace.dataset.cbf import read_cbf
 from headrace.dataset.ctf import read_ctf
 from headrace.dataset.dataset import Batches, Dataset
+from headrace.dataset.filter import Patience
 from headrace.dataset.program import Program, compile_program
 from headrace.dataset.records import read_tfrecord
 from headrace.dataset.sources import concat, from_arrays, from_dataset, from_iterable, mix, read_text, zip_
@@ -15,6 +16,7 @@ from headrace.dataset.sources import concat, from_arrays, from_dataset, from_ite
 __all__ = [
     "Batches",
     "Dataset",
+    "Patience",
     "Program",
     "compile_program",
     "concat",

@@ -23,6 +23,7 @@ from headrace.dataset.node import (
     Node,
     Numbering,
     Reader,
+    Sifting,
     arguments,
     function_name,
 )
@@ -61,8 +62,12 @@ class Batch(BatchNode):
     def build(self, numbering: Numbering) -> BatchRecords:
         """Cuts the order into batches."""
         built = self.parent.build(numbering)
-        plan = plans.FixedBatches(built.plan, self.size, drop_remainder=self.drop_remainder)
-        return BatchRecords(plan, CollateReader(built.reader, self.ragged, self.drop_remainder))
+        reader = CollateReader(built.reader, self.ragged, self.drop_remainder)
+        if built.sifted is not None:
+            endless = built.plan.length is None and not numbering.streams
+            sifting = Sifting(built.reader, self.size, self.drop_remainder, built.sifted, endless)
+            return BatchRecords(plans.Blocks(built.plan, built.sifted.block), reader, sifting)
+        return BatchRecords(plans.FixedBatches(built.plan, self.size, drop_remainder=self.drop_remainder), reader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class Bucket(BatchNode):
 
     def build(self, numbering: Numbering) -> BatchRecords:
         """Plans batches by the lengths that the index knows."""
-        built = self.parent.build(numbering)
+        built = self.parent.build(numbering).unsifted("bucket")
         lengths = BucketLengths(built.reader, self.by)
         if built.plan.length != 0:
             lengths(built.plan.locate(0, np.zeros(1, np.int64)))  # unknown lengths are refused here, not in mid-run
@@ -171,7 +176,10 @@ class CollateReader(BatchReader):
 
     def read(self, rows: Rows, clock: Clock) -> Tree:
         """Reads the records; those that are Python objects become columns."""
-        tree = self.parent.read(rows, clock)
+        return self.finish(self.parent.read(rows, clock), rows, clock)
+
+    def finish(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
+        """Makes columns of those that are Python objects."""
         if any(isinstance(leaf, Objects) for _, leaf in leaves(tree)) and len(rows):
             with clock.stage("collate"):
                 return map_leaves(lambda name, leaf: self._collate(name, leaf, rows), tree)
@@ -184,7 +192,12 @@ class CollateReader(BatchReader):
 
     def read_none(self, example: Rows, clock: Clock) -> Tree:
         """Reads one record for its columns, and keeps none."""
-        return take(self.read(example.take(slice(0, 1)), clock), np.empty(0, np.int64))
+        example = example.take(slice(0, 1))
+        return self.finish_none(self.parent.read(example, clock), example, clock)
+
+    def finish_none(self, tree: Tree, example: Rows, clock: Clock) -> Tree:
+        """The record's columns, of which none is kept."""
+        return take(self.finish(tree, example, clock), np.empty(0, np.int64))
 
     def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
         """As the parent, but where a stream ends in mid-batch, that batch may be left out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.batch.columns import Ragged
@@ -75,7 +75,7 @@ class Pad(BatchNode):
         for name in named:
             if names is not None and name not in names:
                 raise PlanError(f"pad names column {name!r}; the columns are {names}")
-        return BatchRecords(built.plan, PadReader(built.reader, self.padding))
+        return replace(built, reader=PadReader(built.reader, self.padding))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ class MapBatches(BatchNode):
     def build(self, numbering: Numbering) -> BatchRecords:
         """Keeps the batches and wraps the reader."""
         built = self.parent.build(numbering)
-        return BatchRecords(built.plan, MapBatchesReader(built.reader, self.fn))
+        return replace(built, reader=MapBatchesReader(built.reader, self.fn))
 
 
-class ChangingReader(BatchReader):
+class ChangingBatchReader(BatchReader):
     """Reads batches through another reader and changes each."""
 
     parent: BatchReader
@@ -117,8 +117,16 @@ class ChangingReader(BatchReader):
         """The parent's batch of no records, changed."""
         return self.change(self.parent.read_none(example, clock), example.take(slice(0, 0)), clock)
 
+    def finish(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
+        """The parent's batch of these records, changed."""
+        return self.change(self.parent.finish(tree, rows, clock), rows, clock)
 
-class PadReader(ChangingReader):
+    def finish_none(self, tree: Tree, example: Rows, clock: Clock) -> Tree:
+        """The parent's batch of no records, changed."""
+        return self.change(self.parent.finish_none(tree, example, clock), example.take(slice(0, 0)), clock)
+
+
+class PadReader(ChangingBatchReader):
     """Pads the ragged columns of each batch."""
 
     def __init__(self, parent: BatchReader, padding: Padding) -> None:
@@ -175,7 +183,7 @@ class PadReader(ChangingReader):
         return (array, lengths) if p.lengths else array
 
 
-class MapBatchesReader(ChangingReader):
+class MapBatchesReader(ChangingBatchReader):
     """Calls a function with each batch."""
 
     def __init__(self, parent: BatchReader, fn: Callable[[Any], Any]) -> None:

@@ -14,7 +14,7 @@ from headrace import plan as plans
 from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, interleave
 from headrace.clock import Clock
-from headrace.dataset.node import Node, Numbering, Reader, Records
+from headrace.dataset.node import Node, Numbering, Reader, Records, Sifted
 from headrace.errors import DataError, PlanError
 from headrace.plan import LEAF_SHIFT, Rows
 
@@ -40,13 +40,14 @@ class Concat(Node):
     def build(self, numbering: Numbering) -> Records:
         """Joins the plans and reads each record through its own part."""
         before = len(numbering.streams)
-        built = [part.build(numbering) for part in self.parts[:-1]]
+        built = [part.build(numbering).unsliced("concat") for part in self.parts[:-1]]
         if len(numbering.streams) > before:
             raise PlanError(
                 "concat takes a stream as its last part only: nobody knows where it ends, even after take()"
             )
-        built.append(self.parts[-1].build(numbering))
-        return Records(plans.Concat(same_slots(built)), ChoiceReader([b.reader for b in built]))
+        built.append(self.parts[-1].build(numbering).unsliced("concat"))
+        plan, reader = plans.Concat(same_slots(built)), ChoiceReader([b.reader for b in built])
+        return Records(plan, reader, _sifted([b.sifted for b in built if b.sifted is not None]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,16 @@ class Mix(Node):
 
     def build(self, numbering: Numbering) -> Records:
         """Mixes the plans and reads each record through its own part."""
-        built = [part.build(numbering) for part in self.parts]
+        built = [part.build(numbering).unsifted("mix") for part in self.parts]
         plan = plans.Mix(same_slots(built), self.weights, seed=self.seed, stop=self.stop)
         return Records(plan, ChoiceReader([b.reader for b in built]))
+
+
+def _sifted(parts: list[Sifted]) -> Sifted | None:
+    if not parts:
+        return None
+    limits = [part.patience for part in parts if part.patience is not None]
+    return Sifted(min(part.block for part in parts), sum(limits) if len(limits) == len(parts) else None)
 
 
 def same_slots(built: Sequence[Records]) -> list[plans.Plan]:
@@ -112,10 +120,26 @@ class ChoiceReader(Reader):
             part = groups[0][0]
             return self.parts[part].read(self._own(part, rows), clock)
         trees = [(where, self.parts[part].read(self._own(part, rows.take(where)), clock)) for part, where in groups]
+        return self._interleave(trees, rows)
+
+    def sift(self, rows: Rows, clock: Clock) -> tuple[Tree, NDArray[np.int64]]:
+        """What each part's filters leave of its own records."""
+        trees = []
+        for part, where in self._split(rows):
+            tree, kept = self.parts[part].sift(self._own(part, rows.take(where)), clock)
+            if len(kept):
+                trees.append((where[kept], tree))
+        if not trees:
+            return Objects(), np.empty(0, np.int64)
+        if len(trees) == 1:
+            return trees[0][1], trees[0][0]
+        return self._interleave(trees, rows), np.sort(np.concatenate([where for where, _ in trees]))
+
+    def _interleave(self, trees: list[tuple[NDArray[np.int64], Tree]], rows: Rows) -> Tree:
         try:
             return interleave(trees)
         except ValueError as error:
-            names = ", ".join(self.where(rows.ids[:, where[0]]) for _, where in groups)
+            names = ", ".join(self.where(rows.ids[:, where[0]]) for where, _ in trees)
             raise DataError(f"the parts of a concat or mix give different records ({names}): {error}") from None
 
     def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:

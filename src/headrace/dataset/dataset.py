@@ -12,10 +12,12 @@ from headrace.batch.pad import Side
 from headrace.batch.tree import records
 from headrace.clock import Clock
 from headrace.dataset import order
+from headrace.dataset.arguments import check_function, size, whole
 from headrace.dataset.batch import Batch, Bucket, growing_boundaries, width_boundaries
 from headrace.dataset.batch_ops import MapBatches, Pad, Padding, as_columns
 from headrace.dataset.choice import Concat
 from headrace.dataset.examples import ParseExample
+from headrace.dataset.filter import Filter, look_at
 from headrace.dataset.length_filter import LengthFilter
 from headrace.dataset.map import Map
 from headrace.dataset.node import BatchNode, Node, Numbering, Records, check_depth, steps
@@ -36,7 +38,6 @@ _ELSEWHERE = {
     "padded_batch": "is batch(…, ragged=…).pad(…)",
     "bucket_by_sequence_length": "is bucket(…)",
     "prefetch": "is done by the loader: Loader(workers=…, prefetch=…)",
-    "filter": "isn't built yet; filter_length(…) goes by the index, or leave records out before from_dataset(…)",
     "to_torch": "is asked of the loader: Loader(…, to='torch')",
 }
 """What users of other libraries look for here, and where it is."""
@@ -97,9 +98,9 @@ class Dataset:
             >>> list(hr.from_dataset(range(6)).shuffle(seed=1))
             [3, 2, 4, 0, 5, 1]
         """
-        seed = _whole("shuffle", "seed", seed, None)
+        seed = whole("shuffle", "seed", seed, None)
         return Dataset(
-            order.shuffle(self._node, seed, None if window is None else _whole("shuffle", "window", window, 1))
+            order.shuffle(self._node, seed, None if window is None else whole("shuffle", "window", window, 1))
         )
 
     def repeat(self, count: int | None = None) -> Dataset:
@@ -111,7 +112,7 @@ class Dataset:
         Raises:
             PlanError: If `count` is below 1.
         """
-        return Dataset(order.repeat(self._node, None if count is None else _whole("repeat", "count", count, 1)))
+        return Dataset(order.repeat(self._node, None if count is None else whole("repeat", "count", count, 1)))
 
     def take(self, count: int) -> Dataset:
         """The first `count` records; all, if there are fewer.
@@ -119,7 +120,7 @@ class Dataset:
         Raises:
             PlanError: If `count` is negative.
         """
-        count = _whole("take", "count", count, 0)
+        count = whole("take", "count", count, 0)
         return Dataset(order.slice_(self._node, f"take({count})", 0, count))
 
     def skip(self, count: int) -> Dataset:
@@ -128,7 +129,7 @@ class Dataset:
         Raises:
             PlanError: If `count` is negative.
         """
-        count = _whole("skip", "count", count, 0)
+        count = whole("skip", "count", count, 0)
         return Dataset(order.slice_(self._node, f"skip({count})", count, None))
 
     def slice(self, start: int, stop: int | None = None, step: int = 1) -> Dataset:
@@ -137,8 +138,8 @@ class Dataset:
         Raises:
             PlanError: If `start` or `stop` is negative or `step` below 1.
         """
-        start, step = _whole("slice", "start", start, 0), _whole("slice", "step", step, 1)
-        stop = None if stop is None else _whole("slice", "stop", stop, 0)
+        start, step = whole("slice", "start", start, 0), whole("slice", "step", step, 1)
+        stop = None if stop is None else whole("slice", "stop", stop, 0)
         return Dataset(order.slice_(self._node, f"slice({start}, {stop}, {step})", start, stop, step))
 
     def shard(self, count: int, index: int) -> Dataset:
@@ -150,7 +151,7 @@ class Dataset:
         Raises:
             PlanError: If `index` isn't within 0 … count−1.
         """
-        count, index = _whole("shard", "count", count, 1), _whole("shard", "index", index, 0)
+        count, index = whole("shard", "count", count, 1), whole("shard", "index", index, 0)
         if index >= count:
             raise PlanError(f"shard: index is within 0 … count−1, got index {index} of count {count}")
         return Dataset(order.slice_(self._node, f"shard({count}, {index})", index, None, count))
@@ -172,9 +173,34 @@ class Dataset:
         Raises:
             PlanError: When compiled, if lengths aren't known or the order was changed before.
         """
-        min = _whole("filter_length", "min", min, 0)
-        max = None if max is None else _whole("filter_length", "max", max, 0)
+        min = whole("filter_length", "min", min, 0)
+        max = None if max is None else whole("filter_length", "max", max, 0)
         return Dataset(LengthFilter(self._node, min, max, as_columns(columns)))
+
+    def filter(self, fn: Callable[[Any], Any], *, batched: bool = False, block: int = 256) -> Dataset:
+        """Keeps the records for which a function says yes.
+
+        Records are read and filtered in blocks of positions, each of which any worker can do; a saved position is a
+        block and a place in it, so restoring reads one block at most again. `take`, `skip`, `slice` and `shard` after
+        a filter count what it left; `zip`, `mix` and `bucket` come before it. Every rank filters all records.
+
+        Args:
+            fn: Takes a record and gives a bool. It must be a function of the record alone.
+            batched: Call it with the columns of many records instead; it gives an array of as many bools.
+            block: Positions a block. Of several filters the smallest counts.
+
+        Raises:
+            PlanError: If `block` is below 1; in the run, if a dataset that is repeated without end has nothing left.
+
+        Example:
+            >>> import numpy as np
+            >>> import headrace as hr
+            >>> data = hr.from_arrays(np.arange(20)).shuffle(seed=1).filter(lambda n: n % 3 == 0)
+            >>> [batch.tolist() for batch in hr.Loader(data.batch(4))]
+            [[12, 6, 9, 3], [18, 15, 0]]
+        """
+        check_function("filter", fn)
+        return Dataset(Filter(self._node, fn, bool(batched), whole("filter", "block", block, 1)))
 
     # records -------------------------------------------------------------------------------------------------------
 
@@ -195,8 +221,8 @@ class Dataset:
             >>> list(noisy) == list(noisy)
             True
         """
-        _check_function("map", fn)
-        return Dataset(Map(self._node, fn, _whole("map", "seed", seed, None) if rng else None))
+        check_function("map", fn)
+        return Dataset(Map(self._node, fn, whole("map", "seed", seed, None) if rng else None))
 
     def tokens(
         self,
@@ -279,7 +305,7 @@ class Dataset:
             >>> [batch.tolist() for batch in hr.Loader(hr.from_dataset(range(5)).batch(2))]
             [[0, 1], [2, 3], [4]]
         """
-        return Batches(Batch(self._node, _whole("batch", "size", size, 1), drop_remainder, as_columns(ragged) or ()))
+        return Batches(Batch(self._node, whole("batch", "size", size, 1), drop_remainder, as_columns(ragged) or ()))
 
     def bucket(
         self,
@@ -327,10 +353,10 @@ class Dataset:
         """
         if (batch_size is None) == (max_tokens is None):
             raise PlanError(f"bucket needs batch_size or max_tokens, one of them; got {batch_size} and {max_tokens}")
-        batch_size = _size("bucket", "batch_size", batch_size)
-        max_tokens = _size("bucket", "max_tokens", max_tokens)
-        width = _size("bucket", "width", width)
-        num_buckets = _whole("bucket", "num_buckets", num_buckets, 1)
+        batch_size = size("bucket", "batch_size", batch_size)
+        max_tokens = size("bucket", "max_tokens", max_tokens)
+        width = size("bucket", "width", width)
+        num_buckets = whole("bucket", "num_buckets", num_buckets, 1)
         if width is not None and boundaries is not None:
             raise PlanError("bucket takes width or boundaries, not both")
         if width is not None:
@@ -339,12 +365,12 @@ class Dataset:
         if boundaries is not None:
             if isinstance(boundaries, str) or not isinstance(boundaries, Iterable):
                 raise PlanError(f"bucket: boundaries are a list of whole numbers, got {boundaries!r:.80}")
-            edges = tuple(_whole("bucket", "boundaries", edge, 0) for edge in boundaries)
+            edges = tuple(whole("bucket", "boundaries", edge, 0) for edge in boundaries)
         if list(edges) != sorted(set(edges)):
             raise PlanError(f"bucket: boundaries ascend from 0 on, got {list(edges)}")
         if window == "auto":
             window = 131_072 if batch_size is None else 1000 * batch_size
-        window = _size("bucket", "window", window)
+        window = size("bucket", "window", window)
         key = by if callable(by) else as_columns(by)
         return Batches(Bucket(self._node, batch_size, max_tokens, edges, key, window, drop_remainder))
 
@@ -364,17 +390,20 @@ class Dataset:
         """Records an epoch.
 
         Raises:
-            TypeError: If it isn't known (a stream) or endless.
+            TypeError: If it isn't known (a stream, a filter) or endless.
         """
         length = self._build().plan.length
-        if length is None or self._built is None:  # nobody knows where a stream ends, even after take()
-            raise TypeError("this dataset is a stream or endless: the number of its records isn't known")
+        # Nobody knows where a stream ends, even after take(), or what a filter will leave.
+        if length is None or self._built is None or self._built.sifted is not None:
+            raise TypeError("this dataset is a stream, filtered or endless: the number of its records isn't known")
         return length
 
     def __getitem__(self, position: SupportsIndex) -> Any:
         """The record at a position of epoch 0; for looking at data, not for training."""
         built = self._build()
         i = operator.index(position)
+        if built.sifted is not None:
+            raise TypeError("a filtered dataset can only be gone through: which record stands where isn't known")
         if built.plan.length is not None:
             i = range(built.plan.length)[i]
         rows = built.plan.locate(0, np.array([i]))
@@ -385,16 +414,7 @@ class Dataset:
     def __iter__(self) -> Iterator[Any]:
         """The records of epoch 0 one by one; for looking at data, not for training."""
         built = self._build()
-        position = 0
-        while built.plan.length is None or position < built.plan.length:
-            stop = position + 64 if built.plan.length is None else min(position + 64, built.plan.length)
-            rows = built.plan.locate(0, np.arange(position, stop))
-            found = built.reader.advance(rows, np.ones(len(rows), bool))
-            if found:
-                yield from records(built.reader.read(rows.take(slice(found)), Clock()))
-            if found < len(rows):
-                return
-            position = stop
+        return look_at(built, streams=self._built is None)
 
 
 class Batches:
@@ -437,12 +457,12 @@ class Batches:
         """
         if side not in ("left", "right"):
             raise PlanError(f"pad: side is 'left' or 'right', got {side!r}")
-        multiple_of, width = _whole("pad", "multiple_of", multiple_of, 1), _size("pad", "width", width)
+        multiple_of, width = whole("pad", "multiple_of", multiple_of, 1), size("pad", "width", width)
         return Batches(Pad(self._node, Padding(value, as_columns(columns), side, multiple_of, width, lengths)))
 
     def map(self, fn: Callable[[Any], Any]) -> Batches:
         """Replaces each batch by what a function makes of it."""
-        _check_function("map", fn)
+        check_function("map", fn)
         return Batches(MapBatches(self._node, fn))
 
 
@@ -460,28 +480,6 @@ def dataset_nodes(operation: str, parts: Iterable[Any]) -> list[Node]:
                 "from_arrays, from_dataset, read_text or from_iterable, and join them before batch()"
             )
     return [part._node for part in parts]
-
-
-def _whole(operation: str, name: str, value: Any, least: int | None) -> int:
-    """Arguments as Python's own integers, so that a description says the same whatever type they came as."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, (bool, np.bool_)):
-        raise PlanError(f"{operation}: {name} is an integer, got {value!r:.80}")
-    if least is not None and number < least:
-        raise PlanError(f"{operation}: {name} is at least {least}, got {number}")
-    return number
-
-
-def _size(operation: str, name: str, value: Any) -> int | None:
-    return None if value is None else _whole(operation, name, value, 1)
-
-
-def _check_function(operation: str, fn: object) -> None:
-    if not callable(fn):
-        raise PlanError(f"{operation} takes a function, got {type(fn).__name__} {fn!r:.80}")
 
 
 _RECORD_METHODS = frozenset(vars(Dataset)) - frozenset(vars(Batches))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.batch.columns import Bytes, Objects, Strings
 from headrace.batch.tree import Tree
 from headrace.clock import Clock
-from headrace.dataset.node import Node, Numbering, Reader, Records, WrappingReader
+from headrace.dataset.node import ChangingReader, Node, Numbering, Reader, Records
 from headrace.errors import DataError
 from headrace.formats.example import ExampleSchema
 from headrace.plan import Rows
@@ -37,19 +37,18 @@ class ParseExample(Node):
     def build(self, numbering: Numbering) -> Records:
         """Keeps the order and wraps the reader."""
         built = self.parent.build(numbering)
-        return Records(built.plan, ExampleReader(built.reader, self.schema))
+        return replace(built, reader=ExampleReader(built.reader, self.schema))
 
 
-class ExampleReader(WrappingReader):
+class ExampleReader(ChangingReader):
     """Parses what another reader gives."""
 
     def __init__(self, parent: Reader, schema: ExampleSchema) -> None:
         super().__init__(parent)
         self.schema = schema
 
-    def read(self, rows: Rows, clock: Clock) -> Tree:
+    def change(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
         """One native call for all rows."""
-        tree = self.parent.read(rows, clock)
         with clock.stage("parse"):
             if isinstance(tree, Objects) and all(isinstance(record, bytes) for record in tree):
                 tree = Bytes.from_rows(tree)

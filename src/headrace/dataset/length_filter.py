@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +45,10 @@ class LengthFilter(Node):
         """Leaves out of the plan what is too short or too long; only the numbers of those are kept in memory."""
         if not keeps_order(self.parent):
             raise PlanError("filter_length comes before shuffle, repeat and mix: put it next to the source")
-        built = self.parent.build(numbering)
+        built = self.parent.build(numbering).unsliced("filter_length")
         dropped = self._dropped(built)
         plan = plans.Without(built.plan, dropped) if len(dropped) else built.plan
-        return Records(plan, built.reader)
+        return replace(built, plan=plan)
 
     def _dropped(self, built: Records) -> NDArray[np.int64]:
         length = built.plan.length

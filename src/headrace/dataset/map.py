@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, records
 from headrace.clock import Clock
-from headrace.dataset.node import Node, Numbering, Reader, Records, WrappingReader, arguments, function_name
+from headrace.dataset.node import ChangingReader, Node, Numbering, Reader, Records, arguments, function_name
 from headrace.errors import DataError, add_note
 from headrace.plan import RecordRng, Rows
 
@@ -41,10 +41,10 @@ class Map(Node):
         """Keeps the order and wraps the reader."""
         built = self.parent.build(numbering)
         draw = None if self.seed is None else (self.seed, next(numbering.draws))
-        return Records(built.plan, MapReader(built.reader, self.fn, draw))
+        return replace(built, reader=MapReader(built.reader, self.fn, draw))
 
 
-class MapReader(WrappingReader):
+class MapReader(ChangingReader):
     """Reads records and calls a function with each."""
 
     def __init__(self, parent: Reader, fn: Callable[..., Any], draw: tuple[int, int] | None) -> None:
@@ -53,9 +53,8 @@ class MapReader(WrappingReader):
         # Two maps of one description must not draw alike, so the step's number goes into the key.
         self.rng = None if draw is None else RecordRng(draw[0], stream=draw[1])
 
-    def read(self, rows: Rows, clock: Clock) -> Tree:
+    def change(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
         """One call of the function for each record; an error of its own names the record in a note."""
-        tree = self.parent.read(rows, clock)
         changed = Objects()
         with clock.stage("map"):
             for i, record in enumerate(records(tree)):

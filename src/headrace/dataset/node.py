@@ -9,7 +9,7 @@ plan. That is why the two can be compiled apart and the order never depends on h
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,14 @@ class Reader(ABC):
         """
         return len(rows)
 
+    def sift(self, rows: Rows, clock: Clock) -> tuple[Tree, NDArray[np.int64]]:
+        """Reads the records of `rows` that no filter leaves out.
+
+        Returns:
+            Those records, and their places among `rows`, ascending. Where there are none the tree means nothing.
+        """
+        return self.read(rows, clock), np.arange(len(rows))
+
     @abstractmethod
     def where(self, ids: NDArray[np.int64]) -> str:
         """Names the record with these ids (shape `(slots,)`) for messages: file and line, or source and number."""
@@ -101,8 +109,33 @@ class WrappingReader(Reader):
         return self.parent.leaves
 
 
+class ChangingReader(WrappingReader):
+    """Reads records through another reader and changes them, as many as they are."""
+
+    @abstractmethod
+    def change(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
+        """What becomes of the parent's records; `rows` says which they are."""
+
+    def read(self, rows: Rows, clock: Clock) -> Tree:
+        """The parent's records, changed."""
+        return self.change(self.parent.read(rows, clock), rows, clock)
+
+    def sift(self, rows: Rows, clock: Clock) -> tuple[Tree, NDArray[np.int64]]:
+        """Changes what the filters below leave."""
+        tree, kept = self.parent.sift(rows, clock)
+        return (self.change(tree, rows.take(kept), clock) if len(kept) else tree), kept
+
+
 class BatchReader(WrappingReader):
-    """Reads whole batches."""
+    """Reads whole batches, or makes them of records that have been read already."""
+
+    @abstractmethod
+    def finish(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
+        """The batch of records that have been read (and filtered); `rows` says which they are."""
+
+    @abstractmethod
+    def finish_none(self, tree: Tree, example: Rows, clock: Clock) -> Tree:
+        """As `read_none`, of one record that has been read."""
 
     @abstractmethod
     def read_none(self, example: Rows, clock: Clock) -> Tree:
@@ -123,19 +156,108 @@ class Numbering:
 
 
 @dataclass(frozen=True, slots=True)
+class Sifted:
+    """That filters leave out some of a plan's records when they have been read; and which of the others come.
+
+    Attributes:
+        block: Positions that are read and filtered as one piece.
+        patience: Records in a row that may all be left out of what has no end; None sets no limit.
+        start: Of those that are left, the first that comes.
+        stop: The one before which the records end, or None.
+        step: Each so many-th of them comes.
+    """
+
+    block: int
+    patience: int | None
+    start: int = 0
+    stop: int | None = None
+    step: int = 1
+
+    def slice(self, start: int, stop: int | None, step: int) -> Sifted:
+        """A slice of the records that come so far."""
+        ends = [end for end in (self.stop, None if stop is None else self.start + stop * self.step) if end is not None]
+        return replace(self, start=self.start + start * self.step, stop=min(ends, default=None), step=self.step * step)
+
+    @property
+    def is_slice(self) -> bool:
+        """Whether not all that are left come: a place in their order then depends on all before it."""
+        return (self.start, self.stop, self.step) != (0, None, 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
-    """A compiled description of records: their order and how they are read."""
+    """A compiled description of records: their order and how they are read.
+
+    Attributes:
+        plan: The order.
+        reader: How records are read.
+        sifted: What is known of those that filters leave out, if there are filters: the plan still has them all, and
+            the reader leaves them out in `sift`.
+    """
 
     plan: Plan
     reader: Reader
+    sifted: Sifted | None = None
+
+    def unsliced(self, operation: str) -> Records:
+        """Itself, for an operation that can't come after a slice of what filters left.
+
+        Raises:
+            PlanError: If it is such a slice.
+        """
+        if self.sifted is not None and self.sifted.is_slice:
+            raise PlanError(
+                f"{operation} comes before take, skip, slice and shard where those follow a filter: they count what "
+                "the filter left, which is known only as it is read"
+            )
+        return self
+
+    def unsifted(self, operation: str) -> Records:
+        """Itself, for an operation that must know which record stands where.
+
+        Raises:
+            PlanError: If filters leave out some.
+        """
+        if self.sifted is not None:
+            raise PlanError(
+                f"{operation} can't come after filter: which records are left is known only as they are read; put the "
+                f"filter after {operation}, or use filter_length if the index knows"
+            )
+        return self
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRecords:
-    """A compiled description of batches."""
+    """A compiled description of batches.
+
+    Attributes:
+        plan: The batches; with filters, the blocks that are filtered as one piece.
+        reader: How batches are read.
+        sifting: How batches are made of what filters leave, if there are filters.
+    """
 
     plan: BatchPlan
     reader: BatchReader
+    sifting: Sifting | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sifting:
+    """How batches are made of what filters leave.
+
+    Attributes:
+        reader: Reads and filters records.
+        size: Records a batch.
+        drop_remainder: Whether the last batch of an epoch is left out if it has fewer.
+        sifted: Which of the records come.
+        endless: Whether the plan has no end and no stream that could end.
+    """
+
+    reader: Reader
+    size: int
+    drop_remainder: bool
+    sifted: Sifted
+    endless: bool
 
 
 class AnyNode(ABC):

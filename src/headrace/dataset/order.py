@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from headrace import plan as plans
@@ -21,6 +21,7 @@ class Reorder(Node):
         order: Makes the new plan of the parent's plan (picklable, since descriptions travel to other processes).
         needs_length: Whether a stream, whose number of records isn't known, is refused.
         keeps_order: Whether the order is the same in every epoch.
+        cut: Start, stop and step, if it is a slice.
     """
 
     parent: Node
@@ -28,6 +29,7 @@ class Reorder(Node):
     order: Callable[[plans.Plan], plans.Plan]
     needs_length: bool = True
     keeps_order: bool = True
+    cut: tuple[int, int | None, int] | None = None
 
     @property
     def parents(self) -> tuple[Node, ...]:
@@ -48,7 +50,10 @@ class Reorder(Node):
                 f"{self.words} needs a known number of records, got an endless or streamed dataset; "
                 "put it before repeat(), or read the records from a file, array or object with a length"
             )
-        return Records(self.order(built.plan), built.reader)
+        if built.sifted is not None and self.cut is not None:
+            return replace(built, sifted=built.sifted.slice(*self.cut))  # counts what the filters leave
+        built = built.unsliced(self.words)
+        return replace(built, plan=self.order(built.plan))
 
 
 def shuffle(parent: Node, seed: int, window: int | None) -> Reorder:
@@ -66,7 +71,8 @@ def repeat(parent: Node, count: int | None) -> Reorder:
 
 def slice_(parent: Node, words: str, start: int, stop: int | None, step: int = 1) -> Reorder:
     """Every `step`-th record from `start` to before `stop`."""
-    return Reorder(parent, words, partial(plans.Slice, start=start, stop=stop, step=step), needs_length=False)
+    order = partial(plans.Slice, start=start, stop=stop, step=step)
+    return Reorder(parent, words, order, needs_length=False, cut=(start, stop, step))
 
 
 def keeps_order(node: Node) -> bool:

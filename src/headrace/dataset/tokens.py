@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from headrace.batch.collate import collate
 from headrace.batch.columns import Bytes, Objects, Ragged, Strings
 from headrace.batch.tree import Tree, map_leaves
 from headrace.clock import Clock
-from headrace.dataset.node import Node, Numbering, Reader, Records, WrappingReader, arguments
+from headrace.dataset.node import ChangingReader, Node, Numbering, Reader, Records, arguments
 from headrace.errors import DataError, PlanError
 from headrace.formats.text import TextSource
 from headrace.plan import Rows
@@ -99,7 +99,7 @@ class Tokens(Node):
                 limit = _limit(limit, name)
             begin, end = (_special(vocab, table.get(name), name) for table in (begins, ends))
             reader = reader.encode(name, Encoding(vocab, limit, begin, end, self.separators))
-        return Records(built.plan, reader)
+        return replace(built, reader=reader)
 
     def _check_separators(self, reader: Reader, numbering: Numbering) -> None:
         # Behind a map nobody knows which file a text came from, and so how its tokens are separated.
@@ -165,7 +165,7 @@ def _words(value: PerColumn[Any], word: Any) -> str:
     return str(word(value))
 
 
-class EncodedColumnReader(WrappingReader):
+class EncodedColumnReader(ChangingReader):
     """Encodes one column of what another reader gives."""
 
     def __init__(self, parent: Reader, name: str, encoding: Encoding) -> None:
@@ -173,9 +173,8 @@ class EncodedColumnReader(WrappingReader):
         self.name = name
         self.encoding = encoding
 
-    def read(self, rows: Rows, clock: Clock) -> Tree:
+    def change(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
         """Encodes the column of all rows in one native call."""
-        tree = self.parent.read(rows, clock)
         with clock.stage("tokens"):
             if isinstance(tree, Objects) and len(tree):
                 tree = collate(tree, where=lambda i: self.where(rows.ids[:, i]))

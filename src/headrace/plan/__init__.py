@@ -10,7 +10,7 @@ CNTK's way is apart: `cntk_order.py` orders a sweep, `timeline.py` measures swee
 """
 
 from headrace.plan.base import Plan
-from headrace.plan.batches import BatchPlan, FixedBatches, Window
+from headrace.plan.batches import BatchPlan, Blocks, FixedBatches, Window
 from headrace.plan.bucket import BucketBatches
 from headrace.plan.mix import Mix
 from headrace.plan.order import Concat, Leaf, Repeat, Shard, Slice, Widen, Without, Zip
@@ -21,6 +21,7 @@ from headrace.plan.rows import LEAF_SHIFT, Rows
 __all__ = [
     "LEAF_SHIFT",
     "BatchPlan",
+    "Blocks",
     "BucketBatches",
     "Concat",
     "FixedBatches",

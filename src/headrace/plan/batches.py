@@ -130,6 +130,48 @@ class FixedBatches(BatchPlan):
         return f"batch({self.size}{', drop_remainder' if self.drop_remainder else ''})"
 
 
+class Blocks(BatchPlan):
+    """Blocks of positions that are read and filtered as one piece: how many batches they give, the data decide.
+
+    A block is a window with one batch, the records that stand in it before any is left out.
+
+    Args:
+        plan: Where the records come from.
+        size: Positions a block.
+
+    Raises:
+        PlanError: If the size is less than 1.
+
+    Example:
+        >>> from headrace.plan import Blocks, Leaf
+        >>> Blocks(Leaf(0, 10), size=4).window(epoch=0, index=2).rows(0).ids.tolist()
+        [[8, 9]]
+    """
+
+    def __init__(self, plan: Plan, size: int) -> None:
+        self.plan = plan
+        self.size = whole_number("filter", "block", size, 1)
+        if self.size > MAX_LENGTH:
+            raise PlanError(f"filter needs a block of at most 2^62, got {size}")
+
+    def num_batches(self, epoch: int) -> int | None:
+        """Nobody knows before the data are read."""
+        return None
+
+    def num_windows(self, epoch: int) -> int | None:
+        """The plan's records by the size."""
+        return None if self.plan.length is None else -(-self.plan.length // self.size)
+
+    def _window(self, epoch: int, index: int) -> Window:
+        start, length = index * self.size, self.plan.length
+        stop = start + self.size
+        return _Run(self.plan, epoch, start, stop if length is None else min(stop, length), self.size)
+
+    def describe(self) -> str:
+        """The size."""
+        return f"blocks({self.size})"
+
+
 class _Run(Window):
     """Consecutive batches, each located when it is asked for: nothing is gained by doing it for all at once."""
 
