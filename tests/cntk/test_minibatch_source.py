@@ -134,7 +134,7 @@ def test_without_a_window_nothing_is_shuffled() -> None:
             "give one randomization window, got 128 chunks and 5 samples",
         ),
         ({"frame_mode": True, "truncation_length": 5}, "frame_mode and truncation_length exclude each other"),
-        ({"randomize": True, "randomization_seed": -1}, "seed is an integer in"),
+        ({"randomize": True, "randomization_seed": -1}, "its seed >= 0"),
         ({"truncation_length": -1}, "truncated reading needs the truncation length >= 1, got -1"),
     ],
 )

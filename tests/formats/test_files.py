@@ -76,6 +76,14 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: pathlib.Path) -> None:
         find_files(tmp_path / "pipe")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize("given", ["caf\udce9.txt", "*.txt"])
+def test_a_name_that_is_not_utf_8_is_refused(tmp_path: pathlib.Path, given: str) -> None:
+    (tmp_path / "caf\udce9.txt").write_text("a\n")
+    with pytest.raises(DataError, match=r"caf\\udce9\.txt.*expected a path in UTF-8"):
+        find_files(str(tmp_path / given))
+
+
 @pytest.mark.parametrize("limit", [packed.IN_MEMORY, 100])
 def test_gzip_is_unpacked_into_memory_or_a_temporary_file(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, limit: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,6 +128,24 @@ def test_seeds_go_on_from_sweep_to_sweep() -> None:
     assert last.stretch(1, 0, 36)[0].tolist() == made(sizes, sizes, CntkWindow(3), 0).stretch(0, 0, 36)[0].tolist()
 
 
+def test_numbers_of_numpy_are_as_good_as_others() -> None:
+    largest = (1 << 64) - 1
+    plain = made([4, 4], [4, 4], CntkWindow(2), largest)
+    size: Any = np.int64(2)
+    seed: Any = np.uint64(largest)
+    order = made([4, 4], [4, 4], CntkWindow(size), seed)
+    assert type(order.seed) is int
+    assert order.stretch(3, 0, 8)[0].tolist() == plain.stretch(3, 0, 8)[0].tolist()  # the seed goes round
+
+
+@pytest.mark.parametrize("wrong", [1.5, "1", None, True])
+def test_sizes_and_seeds_are_whole_numbers(wrong: Any) -> None:
+    with pytest.raises(PlanError, match="whole number as its size"):
+        CntkWindow(wrong)
+    with pytest.raises(PlanError, match="whole number as its seed"):
+        made([4], [4], CntkWindow(2), wrong)
+
+
 def test_threads_may_share_an_order() -> None:
     order = made([5] * 20, [5] * 20, CntkWindow(4), 3)
     wanted = {
@@ -170,10 +189,12 @@ def test_gaps_before_a_sequence_count_once_they_are_inside() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(PlanError, match="chunks ascend from 0"):
         CntkOrder(np.array([0, 2, 2]), np.array([1, 1], np.uint64), None)
-    with pytest.raises(PlanError, match="seed is an integer"):
+    with pytest.raises(PlanError, match="its seed >= 0"):
         made([1], [1], CntkWindow(1), -1)
-    with pytest.raises(PlanError, match=r"size in \[0, 2\^63\)"):
+    with pytest.raises(PlanError, match="its size >= 0"):
         CntkWindow(-1)
+    with pytest.raises(PlanError, match=r"size in \[0, 2\^63\)"):
+        CntkWindow(1 << 63)
     with pytest.raises(PlanError, match="'chunks' or 'samples'"):
         CntkWindow(1, "rows")  # type: ignore[arg-type]
     with pytest.raises(IndexError, match=r"positions \[0, 3\), got \[2, 4\)"):

@@ -36,7 +36,7 @@ def find_files(files: Paths) -> list[str]:
     Raises:
         FileNotFoundError: If a path isn't there, or a pattern matches no file.
         IsADirectoryError: If a path is a directory.
-        DataError: If the sequence is empty, or a path is neither file nor directory (a pipe, a device).
+        DataError: If the sequence is empty, a path is neither file nor directory (a pipe, a device), or isn't UTF-8.
 
     Example:
         >>> import pathlib, tempfile
@@ -61,6 +61,7 @@ def _resolve(entry: AnyPath) -> list[str]:
     path = os.fspath(entry) if isinstance(entry, os.PathLike) else entry
     if not isinstance(path, str):
         raise TypeError(f"paths are str or pathlib.Path, got {entry!r}")
+    _check_name(path)
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -75,9 +76,19 @@ def _resolve(entry: AnyPath) -> list[str]:
     return [path]
 
 
+def _check_name(path: str) -> None:
+    """Refuses names that messages and sidecars could not repeat: bytes that are no UTF-8, which Python escapes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{path!a}: expected a path in UTF-8, found other bytes in it; rename the file") from None
+
+
 def _match(pattern: str) -> list[str]:
     matches = sorted(p for p in glob.glob(pattern, recursive=True) if not p.endswith(SIDECAR_SUFFIX))
     found = [path for path in matches if os.path.isfile(path)]
+    for path in found:
+        _check_name(path)
     if not found:
         what = "only folders" if matches else "nothing"
         raise FileNotFoundError(errno.ENOENT, f"the pattern matches {what}; check the folder and the pattern", pattern)
