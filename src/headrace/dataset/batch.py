@@ -114,7 +114,7 @@ class Bucket(BatchNode):
 
     def build(self, numbering: Numbering) -> BatchRecords:
         """Plans batches by the lengths that the index knows."""
-        built = self.parent.build(numbering).unsifted("bucket")
+        built = self.parent.build(numbering).unsifted("bucket", "leave out by filter_length, or use batch(…)")
         lengths = BucketLengths(built.reader, self.by)
         if built.plan.length != 0:
             lengths(built.plan.locate(0, np.zeros(1, np.int64)))  # unknown lengths are refused here, not in mid-run

@@ -71,7 +71,7 @@ class Mix(Node):
 
     def build(self, numbering: Numbering) -> Records:
         """Mixes the plans and reads each record through its own part."""
-        built = [part.build(numbering).unsifted("mix") for part in self.parts]
+        built = [part.build(numbering).unsifted("mix", "filter what mix gives") for part in self.parts]
         plan = plans.Mix(same_slots(built), self.weights, seed=self.seed, stop=self.stop)
         return Records(plan, ChoiceReader([b.reader for b in built]))
 

@@ -212,7 +212,7 @@ class Records:
             )
         return self
 
-    def unsifted(self, operation: str) -> Records:
+    def unsifted(self, operation: str, remedy: str) -> Records:
         """Itself, for an operation that must know which record stands where.
 
         Raises:
@@ -220,8 +220,7 @@ class Records:
         """
         if self.sifted is not None:
             raise PlanError(
-                f"{operation} can't come after filter: which records are left is known only as they are read; put the "
-                f"filter after {operation}, or use filter_length if the index knows"
+                f"{operation} can't come after filter: which records are left is known only as they are read; {remedy}"
             )
         return self
 

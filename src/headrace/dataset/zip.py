@@ -46,7 +46,7 @@ class Zip(Node):
 
     def build(self, numbering: Numbering) -> Records:
         """Gives each part its own slots of the ids."""
-        built = [part.build(numbering).unsifted("zip") for part in self.parts]
+        built = [part.build(numbering).unsifted("zip", "filter what zip gives") for part in self.parts]
         lengths = [b.plan.length for b in built]
         if not self.shortest and len(set(lengths)) > 1:
             names = self.names or tuple(map(str, range(len(built))))
