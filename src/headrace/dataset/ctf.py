@@ -42,6 +42,10 @@ def read_ctf(
     `Ragged`. Each stream may say otherwise (`sequence=`). Files that end in `.gz` or `.zst` are unpacked when opened
     (the latter needs `headrace[zstd]`); of others, an index is kept beside the file.
 
+    Leave files alone while they are read. Each read first looks whether its file was changed, and raises
+    `DataChangedError` if so; but a file that is cut short in the middle of a read ends the process (SIGBUS). Replace files
+    by moving new ones into their place, which is safe.
+
     Args:
         files: A file, a glob pattern (its files in sorted order), or a list of those.
         streams: The streams to read, by the names of their columns; others in the file are passed over.
