@@ -108,9 +108,8 @@ std::string describe(const CtfFault& fault, const CtfPlace& place, const FileByt
       return at + "expected a number directly behind ':' in a sample" + of + came +
              "; write 'index:value' without blanks in it";
     case CtfFaultKind::kEmptyLine:
-      return at +
-             "expected at least one sample of a declared stream on the line, got none; remove the line, or "
-             "declare its streams";
+      return at + "expected at least one sample of a declared stream on the line" + came +
+             "; remove the line, or declare its streams, by alias where names differ";
     case CtfFaultKind::kRows:
       return at + "expected as many lines as its longest stream ('" + stream.alias + "') has samples, got " +
              number_of(fault.count, "line") + " and " + number_of(fault.most, "sample") +

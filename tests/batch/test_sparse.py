@@ -65,7 +65,7 @@ def test_sequences_of_sparse_samples_are_ragged_over_sparse() -> None:
     assert num_bytes(ragged) == ragged.nbytes == column().nbytes + 4 * 8
     assert same(ragged, hr.Ragged(column(), np.array([0, 3, 3, 4])))
     assert not same(ragged, hr.Ragged(column(width=5), np.array([0, 3, 3, 4])))
-    with pytest.raises(ValueError, match="got sparse ones; make them dense"):
+    with pytest.raises(ValueError, match=r"got sparse ones; with c for the column, Ragged\(c.values.ids"):
         hr.pad(ragged)
 
 

@@ -172,9 +172,9 @@ def test_a_mistake_counts_once_whatever_the_sweeps(caplog: pytest.LogCaptureFixt
     assert len(rest(source, 4)) == 5
     messages = [r.message for r in caplog.records if r.levelno == logging.WARNING]
     assert messages == [
-        "odd 0 (3 more like it in what was read with it); others of this kind are not reported",
-        "left out: mistake in 1",
-        "left out: mistake in 4",
+        "odd 0; others of this kind are not reported",
+        "mistake 1 of 2 allowed: mistake in 1",
+        "mistake 2 of 2 allowed: mistake in 4",
     ]
 
 

@@ -52,7 +52,8 @@ def pad(
         raise ValueError(f"pad takes a Ragged column, got {type(column).__name__}; make one by Ragged.from_rows")
     if isinstance(column.values, Sparse):
         raise ValueError(
-            "pad takes rows of dense items, got sparse ones; make them dense, Ragged(c.values.to_dense(), …)"
+            "pad takes rows of dense items, got sparse ones; with c for the column, Ragged(c.values.ids(), c.offsets) "
+            "makes numbers of one-hot ones, Ragged(c.values.to_dense(), c.offsets) makes any dense"
         )
     if isinstance(column.values, Column):
         raise ValueError(f"pad takes rows of numbers, got rows of {column.values.row_type}")

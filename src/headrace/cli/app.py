@@ -108,7 +108,9 @@ def _run(argv: list[str]) -> int:
     except DataProblem as error:
         return _fail(str(error), 1)
     except _ClickError as error:
-        return _fail(f"{error.format_message()} (headrace --help says more)")  # type: ignore[attr-defined]
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "headrace"
+        return _fail(f"{error.format_message()} ({command} --help says more)")  # type: ignore[attr-defined]
     except OSError as error:
         return _fail(_of_system(error))
     except ImportError as error:

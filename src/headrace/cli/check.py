@@ -155,6 +155,8 @@ def examine(source: SequenceSource, *, strict: bool = False, limit: int | None =
             summary.add(block.columns[summary.stream.name])
         _add_warnings(report, part.parsed.warnings)
     report.dropped = int((~usable).sum())
+    if not strict:  # which has told of each sequence
+        _add_warnings(report, _without_samples(report.summaries))
     _add_repeated(report, source, np.flatnonzero(usable), limit)
     if strict:
         for warning in report.warnings.values():
@@ -195,6 +197,17 @@ def _add_warnings(report: Report, warnings: Iterable[ParseWarning]) -> None:
         if before:
             warning = ParseWarning(warning.kind, before.count + warning.count, before.message)
         report.warnings[warning.kind] = warning
+
+
+def _without_samples(summaries: Iterable[StreamSummary]) -> Iterable[ParseWarning]:
+    """A stream that never occurs is legal, and nearly always a mistyped name."""
+    names = [f"'{summary.stream.name}'" for summary in summaries if summary.sequences and not summary.samples]
+    if names:
+        message = (
+            f"no sequence has a sample of {', '.join(names)}; a stream's name, or its alias, is what the file calls it "
+            "(headrace infer shows the names in text)"
+        )
+        yield ParseWarning("stream without samples", len(names), message)
 
 
 def _add_repeated(report: Report, source: SequenceSource, usable: NDArray[np.int64], limit: int | None) -> None:

@@ -42,8 +42,7 @@ class Account:
             for warning in parsed.warnings:
                 if warning.kind not in self._kinds:
                     self._kinds.add(warning.kind)
-                    more = f" ({warning.count - 1} more like it in what was read with it)" if warning.count > 1 else ""
-                    _log.warning("%s%s; others of this kind are not reported", warning.message, more)
+                    _log.warning("%s; others of this kind are not reported", warning.message)
         if not len(parsed.error_rows):
             return
         new: set[int] = set()
@@ -62,6 +61,6 @@ class Account:
                     f"{parsed.explain(i)}"
                 )
             if self._trace_level >= 1:
-                _log.warning("left out: %s", parsed.explain(i))
+                _log.warning("mistake %d of %d allowed: %s", count, self._budget, parsed.explain(i))
         self._count = count
         self._records.update(int(records[row]) for row in new)

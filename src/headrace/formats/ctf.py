@@ -16,7 +16,7 @@ from headrace.batch.check import float_type, whole
 from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
 from headrace.errors import DataError
-from headrace.formats.ctf_index import check_alike, open_ctf, warn_of_repeats
+from headrace.formats.ctf_index import check_alike, open_ctf, warn_of_absent, warn_of_repeats
 from headrace.formats.ctf_schema import CtfStream, alias_of, check_streams
 from headrace.formats.ctf_survey import Survey, survey
 from headrace.formats.files import Paths, find_again, find_files
@@ -97,6 +97,8 @@ class CtfSource(SequenceSource):
         found = warn_of_repeats(self._files)
         if found and self._strict:
             raise DataError(found[0].message.replace("; each is read as a sequence of its own", ""))
+        if not require_all:  # which makes an error of it
+            found += warn_of_absent(self._files, {name: alias_of(name, s) for name, s in self._declared.items()})
         if self._max_errors:
             self._leave_out(found)
         self._warnings = tuple(found)

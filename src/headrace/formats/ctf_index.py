@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from headrace.formats.sidecar import IndexMode
 
 _VERSION = 1
 _NAMED = 3  # repeated ids that a message names
+_HEAD = 1 << 20  # bytes at the beginning of a file in which each stream is looked for
+_NAMES = 1 << 16  # bytes from which a message takes the names that there are
 _FACTS = 6  # numbers at the beginning of the table of facts; the records of repeated ids follow
 _TYPES: dict[str, type[np.generic]] = {
     "begins": np.uint64,
@@ -213,6 +216,35 @@ def _first_repeats(keys: NDArray[np.uint64], runs: NDArray[np.int64] | None = No
     again, before = find_repeats(keys, runs)
     pairs = zip(before[:_NAMED].tolist(), again[:_NAMED].tolist(), strict=True)
     return len(again), tuple(record for pair in pairs for record in pair)
+
+
+def warn_of_absent(files: Sequence[CtfFile], aliases: Mapping[str, str]) -> list[ParseWarning]:
+    """What is to be said about streams that don't occur where the files begin: legal, and often a mistyped name.
+
+    Args:
+        files: The files.
+        aliases: What lines call each stream, by its name.
+    """
+    heads = [memoryview(file.bytes.array()[:_HEAD]) for file in files]
+    absent = [
+        name
+        for name, alias in aliases.items()
+        if not any(re.search(rb"\|" + re.escape(alias.encode()) + rb"(?![^\s|])", head) for head in heads)
+    ]
+    if not absent:
+        return []
+    there = dict.fromkeys(name for head in heads for name in re.findall(rb"\|([^\s|#][^\s|]*)", head[:_NAMES]))
+    declared = {alias.encode() for alias in aliases.values()}
+    others = [repr(name.decode(errors="backslashreplace")) for name in there if name not in declared][:5]
+    missing = ", ".join(
+        f"'{name}'" if name == aliases[name] else f"'{name}' (alias '{aliases[name]}')" for name in absent
+    )
+    cut = any(file.bytes.size > _HEAD for file in files)
+    where = f"{'the beginning of ' if cut else ''}{files[0].path}" + (f" and {len(files) - 1} more" if files[1:] else "")
+    message = f"no sample of {missing} in {where}"
+    if others:
+        message += f", where there are also samples of {', '.join(others)}; is the name, or the alias, right?"
+    return [ParseWarning("absent stream", len(absent), message)]
 
 
 def warn_of_repeats(files: Sequence[CtfFile]) -> list[ParseWarning]:
