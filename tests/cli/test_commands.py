@@ -411,3 +411,15 @@ def test_infer_prints_a_configuration(tmp_path: pathlib.Path, capsys: Captured) 
     assert "# no configuration can be written: " in capsys.readouterr().out
     path.write_text("")
     assert "train.ctf" in failed(capsys, "infer", str(path))
+
+
+def test_usage_errors_name_the_command_whose_help_says_more(capsys: Captured) -> None:
+    assert "(headrace head --help says more)" in failed(capsys, "head", "--nonsense")
+
+
+def test_check_tells_of_streams_that_never_occur(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    path = tmp_path / "a.ctf"
+    path.write_text("1 |x 1 2\n1 |x 3 4\n2 |x 5 6\n")
+    assert main(["check", str(path), "--streams", "x=dense:2 y=sparse:3", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert any("no sequence has a sample of 'y'" in json.dumps(one) for one in report["warnings"])

@@ -421,3 +421,27 @@ def test_fingerprints_tell_data_and_ways_of_reading_apart(tmp_path: pathlib.Path
         )
     ]
     assert len({str(print_) for print_ in prints}) == len(prints)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "message"),
+    [
+        (
+            b"|x 1 2 |lable 0\n",
+            "absent stream",
+            r"no sample of 'label' \(alias 'labels'\) in .*a.ctf, .*of 'lable'; is",
+        ),
+        (b"|x 1 2 |labels\n", None, ""),
+        (b"|x 1 2 |labels 1\n", None, ""),
+        (b"|x 1 2 |labelsome 1\n", "absent stream", "labelsome"),
+    ],
+)
+def test_streams_that_never_occur_are_told_of(
+    tmp_path: pathlib.Path, content: bytes, kind: str | None, message: str
+) -> None:
+    streams = {"x": hr.dense(2), "label": hr.dense(1, alias="labels")}
+    source = source_of(tmp_path, content, streams)
+    assert [warning.kind for warning in source.warnings] == ([kind] if kind else [])
+    for warning in source.warnings:
+        assert re.search(message, warning.message)
+    assert source_of(tmp_path, content, streams, require_all=True).warnings == ()

@@ -225,7 +225,7 @@ def warn_of_absent(files: Sequence[CtfFile], aliases: Mapping[str, str]) -> list
         files: The files.
         aliases: What lines call each stream, by its name.
     """
-    heads = [memoryview(file.bytes.array()[:_HEAD]) for file in files]
+    heads = [file.bytes.array()[:_HEAD].tobytes() for file in files]
     absent = [
         name
         for name, alias in aliases.items()
@@ -240,7 +240,8 @@ def warn_of_absent(files: Sequence[CtfFile], aliases: Mapping[str, str]) -> list
         f"'{name}'" if name == aliases[name] else f"'{name}' (alias '{aliases[name]}')" for name in absent
     )
     cut = any(file.bytes.size > _HEAD for file in files)
-    where = f"{'the beginning of ' if cut else ''}{files[0].path}" + (f" and {len(files) - 1} more" if files[1:] else "")
+    more = f" and {len(files) - 1} more" if files[1:] else ""
+    where = f"{'the beginning of ' if cut else ''}{files[0].path}{more}"
     message = f"no sample of {missing} in {where}"
     if others:
         message += f", where there are also samples of {', '.join(others)}; is the name, or the alias, right?"
