@@ -22,15 +22,8 @@ bool ends_values(std::uint8_t byte) { return byte < ' ' || byte == '|' || byte >
 }  // namespace
 
 template <class T>
-CtfParser<T>::CtfParser(const CtfSchema& schema, const std::uint8_t* data, std::uint64_t size, CtfBatch<T>& batch,
-                        ReadNumberRun<T> read_run)
-    : schema_(schema),
-      data_(data),
-      fast_end_(data + std::max<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(size) - kAhead, 0)),
-      run_end_(data + std::max<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(size) - kNumberRunAhead, 0)),
-      read_run_(read_run),
-      batch_(batch),
-      tallies_(schema.streams.size()) {
+CtfParser<T>::CtfParser(const CtfSchema& schema, CtfBatch<T>& batch, ReadNumberRun<T> read_run)
+    : schema_(schema), read_run_(read_run), batch_(batch), tallies_(schema.streams.size()) {
   batch_.columns.resize(schema.streams.size());
   for (std::size_t i = 0; i < schema.streams.size(); ++i) {
     const std::string& alias = schema.streams[i].alias;
@@ -49,9 +42,18 @@ CtfParser<T>::CtfParser(const CtfSchema& schema, const std::uint8_t* data, std::
 }
 
 template <class T>
+void CtfParser<T>::look_at(const std::uint8_t* data, std::uint64_t begin, std::uint64_t end) {
+  const auto size = static_cast<std::ptrdiff_t>(end - begin);
+  data_ = data;
+  offset_ = begin;
+  fast_end_ = data + std::max<std::ptrdiff_t>(size - kAhead, 0);
+  run_end_ = data + std::max<std::ptrdiff_t>(size - kNumberRunAhead, 0);
+}
+
+template <class T>
 std::uint64_t CtfParser<T>::add(std::int64_t record, std::uint64_t begin, std::uint64_t end) {
-  p_ = data_ + begin;
-  end_ = data_ + end;
+  p_ = data_ + (begin - offset_);
+  end_ = data_ + (end - offset_);
   record_ = record;
   ++row_;
   lines_ = excused_ = 0;
@@ -287,12 +289,12 @@ void CtfParser<T>::finish(std::uint64_t begin) {
   }
   if (most == 0 || lost) return drop();  // its errors have been reported
   if (missing >= 0 && schema_.require_all) {
-    fault(CtfFaultKind::kMissing, data_ + begin, missing);
+    fault(CtfFaultKind::kMissing, data_ + (begin - offset_), missing);
     return drop();
   }
   // Lines that had an error already do not count again.
   if (schema_.main < 0 && (most > lines_ || most_written + excused_ < lines_)) {
-    fault(CtfFaultKind::kRows, data_ + begin, longest);
+    fault(CtfFaultKind::kRows, data_ + (begin - offset_), longest);
     batch_.faults.back().count = lines_;
     batch_.faults.back().most = most;
   }

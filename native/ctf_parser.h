@@ -41,11 +41,13 @@ template <class T>
 class CtfParser {
  public:
   // Everything must outlive the parser; the batch must be new. `read_run`: nullptr reads each number by itself.
-  CtfParser(const CtfSchema& schema, const std::uint8_t* data, std::uint64_t size, CtfBatch<T>& batch,
-            ReadNumberRun<T> read_run = number_run_reader<T>());
+  CtfParser(const CtfSchema& schema, CtfBatch<T>& batch, ReadNumberRun<T> read_run = number_run_reader<T>());
+
+  // From now on the bytes [begin, end) of the file are those at `data`, and no others can be looked at.
+  void look_at(const std::uint8_t* data, std::uint64_t begin, std::uint64_t end);
 
   // Adds the sequence of lines in bytes [begin, end) of the file as the next row. Bytes up to `end` are looked at one
-  // by one, others of the file perhaps. Returns how many lines there were.
+  // by one, others that can be perhaps. Returns how many lines there were.
   std::uint64_t add(std::int64_t record, std::uint64_t begin, std::uint64_t end);
 
  private:
@@ -78,12 +80,13 @@ class CtfParser {
   void note(CtfNoteKind kind, const std::uint8_t* at, int stream);
   void skip_blanks();
   void skip_to_next();
-  std::uint64_t offset_of(const std::uint8_t* at) const { return static_cast<std::uint64_t>(at - data_); }
+  std::uint64_t offset_of(const std::uint8_t* at) const { return offset_ + static_cast<std::uint64_t>(at - data_); }
 
   const CtfSchema& schema_;
-  const std::uint8_t* const data_;
-  const std::uint8_t* const fast_end_;  // before it, numbers may be read in words
-  const std::uint8_t* const run_end_;   // and many at a time
+  const std::uint8_t* data_ = nullptr;
+  std::uint64_t offset_ = 0;                // of the first byte of the data
+  const std::uint8_t* fast_end_ = nullptr;  // before it, numbers may be read in words
+  const std::uint8_t* run_end_ = nullptr;   // and many at a time
   const ReadNumberRun<T> read_run_;
   CtfBatch<T>& batch_;
   std::size_t longest_name_ = 0;

@@ -6,6 +6,7 @@
 
 #include "decimal.h"
 #include "errors.h"
+#include "file_window.h"
 #include "line_index.h"
 #include "prefetch.h"
 
@@ -57,9 +58,9 @@ void CtfReader::prefetch(std::span<const std::int64_t> records, std::size_t at) 
 template <class T>
 void CtfReader::parse(std::span<const std::int64_t> records, CtfBatch<T>& batch) const {
   file_->check_unchanged();
-  const std::uint8_t* const data = file_->data();
   const std::uint64_t size = file_->size();
-  CtfParser<T> parser(schema_, data, size, batch);
+  FileWindow window(*file_);
+  CtfParser<T> parser(schema_, batch);
   for (std::size_t i = 0; i < records.size(); ++i) {
     prefetch(records, i);
     const std::int64_t record = records[i];
@@ -70,9 +71,10 @@ void CtfReader::parse(std::span<const std::int64_t> records, CtfBatch<T>& batch)
     const std::uint64_t from = tables_.begins[static_cast<std::size_t>(record)], to = end(record);
     // In this order: each condition makes the reads of the next ones safe. Only the first sequence may begin within
     // a line, behind a byte order mark or blanks.
-    if (from >= to || to > size) index_does_not_fit(record);
-    if (record > 0 && data[from - 1] != '\n') index_does_not_fit(record);
-    if (to < size && data[to - 1] != '\n') index_does_not_fit(record);
+    if (from >= to || to > size || (record > 0 && from == 0)) index_does_not_fit(record);
+    if (window.look(record > 0 ? from - 1 : from, to)) parser.look_at(window.data(), window.begin(), window.end());
+    if (record > 0 && *window.at(from - 1) != '\n') index_does_not_fit(record);
+    if (to < size && *window.at(to - 1) != '\n') index_does_not_fit(record);
     const std::uint64_t lines = parser.add(record, from, to);
     if (!tables_.ids && lines != 1) index_does_not_fit(record);
   }
@@ -94,7 +96,12 @@ CtfPlace CtfReader::place(const CtfFault& fault) const {
   // Columns count from the beginning of the line, which for the first sequence may be before it.
   std::uint64_t line = fault.offset;
   const std::uint64_t lowest = fault.record == 0 ? 0 : begin;
-  while (line > lowest && file_->data()[line - 1] != '\n') --line;
+  FileWindow window(*file_);
+  for (constexpr std::uint64_t kStep = 4 << 10; line > lowest; --line) {
+    if (line - 1 < window.begin() || line > window.end())
+      window.look(std::max(lowest, line - std::min(line, kStep)), line);
+    if (*window.at(line - 1) == '\n') break;
+  }
   return {fault.offset, line_at(fault.record, line), fault.offset - line + 1, key(fault.record)};
 }
 

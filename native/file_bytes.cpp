@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <system_error>
@@ -43,6 +45,24 @@ std::string describe(const FileIdentity& id) {
   return std::to_string(id.size) + " bytes, modified at " + std::to_string(id.mtime_ns) + " ns";
 }
 
+// A look at a page that is not mapped maps the pages around it too, this much of the address space. So this is what
+// memory is counted in; counting the bytes that are looked at would miss most of it.
+constexpr std::uint64_t kWindow = 64 << 10;
+
+// Windows that all files together may still have mapped.
+std::atomic<std::int64_t>& windows_left() {
+  static std::atomic<std::int64_t> left = [] {
+    constexpr std::int64_t kDefault = 256, kMost = std::int64_t{1} << 32, kMegabyte = (1 << 20) / kWindow;
+    const char* text = std::getenv("HEADRACE_MAPPED_MB");
+    if (text == nullptr) return kDefault * kMegabyte;
+    char* end = nullptr;
+    const std::int64_t megabytes = std::strtoll(text, &end, 10);
+    if (end == text || *end != 0 || megabytes < 0) return kDefault * kMegabyte;
+    return std::min(megabytes, kMost) * kMegabyte;
+  }();
+  return left;
+}
+
 }  // namespace
 
 std::shared_ptr<FileBytes> FileBytes::open(const std::string& path) {
@@ -78,6 +98,7 @@ std::shared_ptr<FileBytes> FileBytes::from_descriptor(int descriptor, std::strin
       throw_errno(file->name_);
     }
     file->data_ = static_cast<const std::uint8_t*>(mapped);
+    file->windows_ = std::make_unique<std::atomic<std::uint64_t>[]>(file->window_of(file->size_ - 1) / 64 + 1);
   }
   return file;
 }
@@ -96,6 +117,7 @@ std::shared_ptr<FileBytes> FileBytes::from_memory(const std::uint8_t* data, std:
 FileBytes::~FileBytes() {
   if (descriptor_ < 0) return;
   if (size_ > 0) ::munmap(const_cast<std::uint8_t*>(data_), size_);
+  if (counted_ > 0) windows_left() += counted_;
   ::close(descriptor_);
 }
 
@@ -127,6 +149,33 @@ std::uint64_t FileBytes::sample() const {
     take(size_ - kEnd, kEnd);
   }
   return mix(hash_bytes(taken.data(), taken.size()), size_ ^ hash_constants::kB);
+}
+
+// Windows begin at multiples of their size in the address space, not in the file.
+std::uint64_t FileBytes::window_of(std::uint64_t offset) const {
+  const auto base = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(data_));
+  return (base + offset) / kWindow - base / kWindow;
+}
+
+bool FileBytes::may_map(std::uint64_t begin, std::uint64_t end) const {
+  if (descriptor_ < 0 || begin >= end) return true;
+  for (std::uint64_t window = window_of(begin), last = window_of(end - 1); window <= last; ++window) {
+    std::atomic<std::uint64_t>& word = windows_[window / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (window % 64);
+    if ((word.load(std::memory_order_relaxed) & bit) != 0) continue;
+    std::atomic<std::int64_t>& left = windows_left();
+    if (left.load(std::memory_order_relaxed) <= 0) return false;
+    if (left.fetch_sub(1, std::memory_order_relaxed) <= 0) {  // others were quicker
+      left.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+    if ((word.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) {
+      left.fetch_add(1, std::memory_order_relaxed);
+    } else {
+      counted_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  return true;
 }
 
 const std::uint8_t* FileBytes::read(std::uint64_t offset, std::size_t count, std::uint8_t* scratch) const {

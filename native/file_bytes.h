@@ -1,6 +1,7 @@
 // The bytes of a file, mapped read-only or held in memory, and the promise that they are still the same.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -53,8 +54,14 @@ class FileBytes {
   // those who go through large files: what is mapped counts as the memory of this process.
   void forget(std::uint64_t offset, std::size_t count) const;
 
+  // Whether [begin, end) may be looked at through data() without more memory being mapped than this process may have
+  // mapped; what is first looked at is counted. Where not, read() is the way. Always true for memory. The limit is
+  // for all files together: the environment variable HEADRACE_MAPPED_MB, in megabytes, else 256.
+  bool may_map(std::uint64_t begin, std::uint64_t end) const;
+
  private:
   FileBytes() = default;
+  std::uint64_t window_of(std::uint64_t offset) const;
 
   std::string name_;
   FileIdentity identity_;
@@ -62,6 +69,10 @@ class FileBytes {
   std::size_t size_ = 0;
   int descriptor_ = -1;          // -1: bytes in memory
   std::shared_ptr<void> owner_;  // of bytes in memory
+
+  // A bit for each window of the mapping that has been counted, and how many there are.
+  std::unique_ptr<std::atomic<std::uint64_t>[]> windows_;
+  mutable std::atomic<std::int64_t> counted_{0};
 };
 
 }  // namespace headrace

@@ -39,7 +39,8 @@ struct Opened {
   template <class T>
   bool as_model() const {
     CtfBatch<T> plain;
-    CtfParser<T> parser(reader.schema(), file->data(), file->size(), plain, nullptr);
+    CtfParser<T> parser(reader.schema(), plain, nullptr);
+    parser.look_at(file->data(), 0, file->size());
     for (std::size_t i = 0; i < index.sequences(); ++i) {
       parser.add(static_cast<std::int64_t>(i), index.begins[i], end_of(i));
     }
