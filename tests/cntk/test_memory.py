@@ -37,7 +37,7 @@ def peak():
 
 def cntk(file):
     streams = StreamDefs(x=StreamDef(field="x", shape=WIDTH), y=StreamDef(field="y", shape=10, is_sparse=True))
-    deserializer = CTFDeserializer(file, streams, chunk_size_in_bytes=1 << 20)
+    deserializer = CTFDeserializer(file, streams, chunk_size=1 << 20)
     source = MinibatchSource(deserializer, max_sweeps=1, randomization_window_in_chunks=8)
     with source:
         while batch := source.next_minibatch(64):
@@ -75,10 +75,10 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     with path.open("w") as out:
         count = 0
         while out.tell() < FILE_MB << 20:
-            out.write("".join(f"{line}|# {count + i}\\n" for i, line in enumerate(lines)))
+            out.write("".join(f"{line}|# {count + i}\n" for i, line in enumerate(lines)))
             count += len(lines)
     with (path.parent / "large.ctf.small").open("w") as out:
-        out.write("".join(f"{line}\\n" for line in lines))
+        out.write("".join(f"{line}\n" for line in lines))
     return path
 
 
