@@ -71,9 +71,7 @@ def _minibatches(folder: pathlib.Path, threads: bool | None = None) -> dict[str,
 
     def work() -> int:
         streams = StreamDefs(**{n: StreamDef(field=n, shape=dim) for n, (dim, _) in _STREAMS.items()})
-        source = MinibatchSource(
-            CTFDeserializer(str(path), streams), max_sweeps=1, multithreaded_deserializer=threads
-        )
+        source = MinibatchSource(CTFDeserializer(str(path), streams), max_sweeps=1, multithreaded_deserializer=threads)
         samples = 0
         while batch := source.next_minibatch(BATCH):
             samples += max(data.num_samples for data in batch.values())

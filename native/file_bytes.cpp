@@ -45,20 +45,20 @@ std::string describe(const FileIdentity& id) {
   return std::to_string(id.size) + " bytes, modified at " + std::to_string(id.mtime_ns) + " ns";
 }
 
-// A look at a page that is not mapped maps the pages around it too, this much of the address space. So this is what
-// memory is counted in; counting the bytes that are looked at would miss most of it.
-constexpr std::uint64_t kWindow = 64 << 10;
+// A look at a page that is not mapped may map the pages around it too: all of a huge page, where the kernel keeps the
+// file in such. So this is what memory is counted in; counting the bytes that are looked at would miss most of it.
+constexpr std::uint64_t kWindow = 2 << 20;
 
 // Windows that all files together may still have mapped.
 std::atomic<std::int64_t>& windows_left() {
   static std::atomic<std::int64_t> left = [] {
-    constexpr std::int64_t kDefault = 256, kMost = std::int64_t{1} << 32, kMegabyte = (1 << 20) / kWindow;
+    constexpr std::int64_t kDefault = 256, kMost = std::int64_t{1} << 32, kMegabytes = kWindow >> 20;
     const char* text = std::getenv("HEADRACE_MAPPED_MB");
-    if (text == nullptr) return kDefault * kMegabyte;
+    if (text == nullptr) return kDefault / kMegabytes;
     char* end = nullptr;
     const std::int64_t megabytes = std::strtoll(text, &end, 10);
-    if (end == text || *end != 0 || megabytes < 0) return kDefault * kMegabyte;
-    return std::min(megabytes, kMost) * kMegabyte;
+    if (end == text || *end != 0 || megabytes < 0) return kDefault / kMegabytes;
+    return std::min(megabytes, kMost) / kMegabytes;
   }();
   return left;
 }

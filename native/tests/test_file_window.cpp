@@ -46,7 +46,7 @@ bool same(const FileWindow& window, const std::string& text, std::uint64_t begin
 }  // namespace
 
 TEST(counts_what_is_mapped) {
-  const TemporaryFile file(text_of(3 << 20));
+  const TemporaryFile file(text_of(8 << 20));
   const auto first = FileBytes::open(file.path()), second = FileBytes::open(file.path());
   CHECK(first->may_map(0, 1));
   CHECK(first->may_map(0, 1));  // counted once
@@ -62,7 +62,7 @@ TEST(gives_back_with_the_file) {
 }
 
 TEST(looks_everywhere) {
-  const std::string text = text_of(3 << 20);
+  const std::string text = text_of(12 << 20);
   const TemporaryFile file(text);
   const auto bytes = FileBytes::open(file.path());
   FileWindow window(*bytes);
@@ -80,6 +80,6 @@ TEST(looks_everywhere) {
 }
 
 int main() {
-  ::setenv("HEADRACE_MAPPED_MB", "1", 1);
+  ::setenv("HEADRACE_MAPPED_MB", "4", 1);
   return headrace::test::run_all();
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -63,3 +66,36 @@ def test_streams_of_a_file_that_ends_anywhere_can_be_looked_for(tmp_path: pathli
             named(error, path)
         else:
             assert found.streams
+
+
+_CUT_WHILE_READ = """
+import os, sys, threading
+import numpy as np
+import headrace as hr
+from headrace.formats.ctf import CtfSource
+
+path = sys.argv[1]
+source = CtfSource(path, {"x": hr.dense(3)}, index="memory")
+records = np.arange(source.num_records)
+source.parse(records)
+threading.Timer(0.05, os.truncate, (path, 1000)).start()
+try:
+    while True:
+        source.parse(records)
+except hr.DataError as error:
+    print(error)
+"""
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_an_error_where_nothing_is_mapped(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.ctf"
+    path.write_text("|x 1 2 3\n" * 200_000)
+    done = subprocess.run(
+        [sys.executable, "-c", _CUT_WHILE_READ, str(path)],
+        env=os.environ | {"HEADRACE_MAPPED_MB": "0"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "changed while it was in use" in done.stdout

@@ -43,8 +43,8 @@ def read_ctf(
     (the latter needs `headrace[zstd]`); of others, an index is kept beside the file.
 
     Leave files alone while they are read. Each read first looks whether its file was changed, and raises
-    `DataChangedError` if so; but a file that is cut short in the middle of a read ends the process (SIGBUS). Replace
-    files by moving new ones into their place, which is safe.
+    `DataChangedError` if so; but a file that is cut short in the middle of a read ends the process (SIGBUS), unless
+    the environment says `HEADRACE_MAPPED_MB=0`. Replace files by moving new ones into their place, which is safe.
 
     Args:
         files: A file, a glob pattern (its files in sorted order), or a list of those.
