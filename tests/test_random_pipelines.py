@@ -93,12 +93,14 @@ class Draw:
 
     def records(self, kind: str) -> hr.Dataset:
         parts = [self.source(kind) for _ in range(self.one(1, 2, 3))]
-        joined = self.one("one", "one", "concat", "mix")
+        joined = self.one("one", "one", "concat", "interleave", "mix")
         if kind == "stream":
             joined = self.one("one", "mix", "beside", "zip")
         data = parts[0]
         if joined == "concat":
             data = hr.concat(*parts)
+        elif joined == "interleave":
+            data = hr.interleave(parts, cycle_length=self.one(None, 1, 2), block_length=self.one(1, 2, 5))
         elif joined == "mix":
             weights = [self.one(1, 2, 0.7, 5) for _ in parts]
             data = hr.mix(parts, weights, seed=self.one(None, 3), stop=self.one("first", "all"))

@@ -11,7 +11,7 @@ from headrace.dataset.dataset import Batches, Dataset
 from headrace.dataset.filter import Patience
 from headrace.dataset.program import Program, compile_program
 from headrace.dataset.records import read_tfrecord
-from headrace.dataset.sources import concat, from_arrays, from_dataset, from_iterable, mix, read_text, zip_
+from headrace.dataset.sources import concat, from_arrays, from_dataset, from_iterable, interleave, mix, read_text, zip_
 
 __all__ = [
     "Batches",
@@ -23,6 +23,7 @@ __all__ = [
     "from_arrays",
     "from_dataset",
     "from_iterable",
+    "interleave",
     "mix",
     "read_cbf",
     "read_ctf",

@@ -1,4 +1,4 @@
-"""Steps where a record comes from one of several parents: one after the other, or mixed by weights."""
+"""Steps where a record comes from one of several parents: one after the other, in turn, or mixed by weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace import plan as plans
 from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, interleave
 from headrace.clock import Clock
-from headrace.dataset.node import Node, Numbering, Reader, Records, Sifted
+from headrace.dataset.node import Node, Numbering, Reader, Records, Sifted, arguments
 from headrace.errors import DataError, PlanError
 from headrace.plan import LEAF_SHIFT, Rows
 
@@ -48,6 +48,44 @@ class Concat(Node):
         built.append(self.parts[-1].build(numbering).unsliced("concat"))
         plan, reader = plans.Concat(same_slots(built)), ChoiceReader([b.reader for b in built])
         return Records(plan, reader, _sifted([b.sifted for b in built if b.sifted is not None]))
+
+
+@dataclass(frozen=True, slots=True)
+class Interleave(Node):
+    """Records of the parents in turn.
+
+    Attributes:
+        parts: The parents, in the order in which they are opened.
+        cycle_length: How many are open at a time; None opens all.
+        block_length: Records that one gives in its turn.
+    """
+
+    parts: tuple[Node, ...]
+    cycle_length: int | None
+    block_length: int
+
+    @property
+    def parents(self) -> tuple[Node, ...]:
+        """The parts, in order."""
+        return self.parts
+
+    def describe(self) -> str:
+        """Names the number of parts, and how they take turns."""
+        turns = arguments(cycle_length=self.cycle_length, block_length=self.block_length)
+        return f"interleave({len(self.parts)}, {turns})"
+
+    def build(self, numbering: Numbering) -> Records:
+        """Interleaves the plans and reads each record through its own part."""
+        before = len(numbering.streams)
+        built = [part.build(numbering).unsliced("interleave") for part in self.parts]
+        if len(numbering.streams) > before:
+            raise PlanError(
+                "interleave takes no streams: where one ends decides who comes next, and nobody knows that, even after "
+                "take(); read the records from files or an object with a length, or join the streams by mix"
+            )
+        plan = plans.Interleave(same_slots(built), self.cycle_length, self.block_length)
+        sifted = _sifted([b.sifted for b in built if b.sifted is not None])
+        return Records(plan, ChoiceReader([b.reader for b in built]), sifted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +178,9 @@ class ChoiceReader(Reader):
             return interleave(trees)
         except ValueError as error:
             names = ", ".join(self.where(rows.ids[:, where[0]]) for where, _ in trees)
-            raise DataError(f"the parts of a concat or mix give different records ({names}): {error}") from None
+            raise DataError(
+                f"the parts of a concat, interleave or mix give different records ({names}): {error}"
+            ) from None
 
     def advance(self, rows: Rows, wanted: NDArray[np.bool_]) -> int:
         """To the first record that a part hasn't any more."""

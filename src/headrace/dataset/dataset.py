@@ -51,8 +51,9 @@ def _elsewhere(kind: object, name: str, hints: Mapping[str, str]) -> AttributeEr
 class Dataset:
     """Records in an order, described but not read.
 
-    Made by `read_text`, `from_arrays`, `from_dataset`, `from_iterable`, `zip`, `concat` and `mix`. Every method returns
-    a new dataset and leaves this one as it is. Nothing is read before a `Loader` runs, so making datasets is cheap.
+    Made by `read_text`, `from_arrays`, `from_dataset`, `from_iterable`, `zip`, `concat`, `interleave` and `mix`. All
+    methods return a new dataset and leave this one as it is. Nothing is read before a `Loader` runs, so making one is
+    cheap.
 
     Example:
         >>> import headrace as hr

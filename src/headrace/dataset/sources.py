@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from headrace.batch.tree import Tree
-from headrace.dataset.choice import Concat, Mix
+from headrace.dataset.arguments import size, whole
+from headrace.dataset.choice import Concat, Interleave, Mix
 from headrace.dataset.dataset import Dataset, dataset_nodes
 from headrace.dataset.leaf import SourceNode
 from headrace.dataset.zip import Zip, check_names
@@ -158,6 +159,37 @@ def concat(*parts: Dataset) -> Dataset:
         raise PlanError("concat needs at least one dataset")
     first, *rest = dataset_nodes("concat", parts)
     return Dataset(Concat((first, *rest)))
+
+
+def interleave(parts: Iterable[Dataset], *, cycle_length: int | None = None, block_length: int = 1) -> Dataset:
+    """The records of several datasets in turn, such as those of many files.
+
+    The order is that of tf.data's `interleave`, and each position of it is computed, so it can be shuffled, sharded and
+    resumed like any other: `cycle_length` datasets are open at a time and give `block_length` records each, one after
+    the other. One that ends leaves its slot to the next that wasn't open yet, from that slot's next turn on. With
+    `cycle_length=1` it is `concat`. Of datasets that were filtered all records have their turns, and then the filter
+    leaves some out.
+
+    Args:
+        parts: The datasets, in the order in which they are opened.
+        cycle_length: How many are open at a time; None opens all at once.
+        block_length: Records that one gives in its turn.
+
+    Raises:
+        PlanError: If there is no dataset or an argument is below 1; when compiled, if one is a stream.
+
+    Example:
+        >>> import headrace as hr
+        >>> parts = [hr.from_dataset([name] * count) for name, count in (("a", 3), ("b", 2), ("c", 2))]
+        >>> "".join(hr.interleave(parts, cycle_length=2))
+        'ababacc'
+    """
+    cycle_length = size("interleave", "cycle_length", cycle_length)
+    block_length = whole("interleave", "block_length", block_length, 1)
+    nodes = dataset_nodes("interleave", parts)
+    if not nodes:
+        raise PlanError("interleave needs at least one dataset")
+    return Dataset(Interleave(tuple(nodes), cycle_length, block_length))
 
 
 def mix(

@@ -4,7 +4,7 @@ from typing import Any
 
 from headrace.tf1.data import experimental
 from headrace.tf1.data.batches import bucket_by_sequence_length, group_by_window
-from headrace.tf1.data.dataset import Dataset
+from headrace.tf1.data.dataset import Dataset, unbatch
 from headrace.tf1.data.files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 from headrace.tf1.data.iterator import Iterator
 
@@ -19,6 +19,7 @@ __all__ = [
     "group_by_window",
     "make_initializable_iterator",
     "make_one_shot_iterator",
+    "unbatch",
 ]
 
 

@@ -449,6 +449,16 @@ class Dataset:
         return Iterator(self.spec, self, one_shot=True)
 
 
+def unbatch() -> Callable[[Dataset], Dataset]:
+    """Takes elements apart along their first dimension."""
+
+    def apply(source: Dataset) -> Dataset:
+        pair = isinstance(source.spec, tuple) and not isinstance(source.spec, Spec)
+        return source.flat_map(lambda *parts: Dataset.from_tensor_slices(parts if pair else parts[0]))
+
+    return apply
+
+
 def _take(rows: Any) -> Any:
     for row in rows:
         return row
