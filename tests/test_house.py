@@ -30,7 +30,8 @@ ALLOWED = {
     "engine": {"errors", "clock", "batch"},
     "state": {"errors", "dataset"},
     "blocks": {"errors", "clock", "batch", "dataset", "engine", "plan", "state"},
-    "loader": {"errors", "clock", "blocks", "batch", "dataset", "engine", "formats", "plan", "state"},
+    "schedule": {"blocks", "dataset", "engine", "plan", "state"},
+    "loader": {"errors", "clock", "blocks", "batch", "dataset", "engine", "formats", "schedule", "state"},
     "verify": {"batch", "dataset", "loader"},
     "cntk": {"", "errors", "clock", "batch", "formats", "plan", "engine"},  # "": the public surface
     "tf1": {"", "errors", "formats"},

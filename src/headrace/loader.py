@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
 from types import GeneratorType, TracebackType
 from typing import Any, Literal, TypeVar
 
@@ -20,30 +18,12 @@ from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
 from headrace.engine import Result, Stats, StatsCollector, Work, run_inline, run_threads
 from headrace.errors import PlanError, StateError
-from headrace.plan import Rows, Window
+from headrace.schedule import Piece, Schedule, Split, Uneven
 from headrace.state import Position, dump, load
-
-Split = Literal["records", "batches"]
-Uneven = Literal["short", "drop"]
 
 P = TypeVar("P")
 
 _LARGEST = (1 << 62) - 1  # a number that can be counted on from in 64 bits
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One batch to read.
-
-    Attributes:
-        rows: Its records (this rank's share of them).
-        after: The position when it has been consumed.
-        example: The whole batch, where this rank's share of it is empty.
-    """
-
-    rows: Rows
-    after: Position
-    example: Rows | None = None
 
 
 class Iteration:
@@ -158,19 +138,23 @@ class Loader:
         self._position = Position()
         # Weak, so that an iterator that its user drops ends at once, and its workers with it.
         self._run: weakref.ref[Iteration] | None = None
-        self._planned: tuple[int, int, Window] | None = None
         self._stats = StatsCollector(workers, capacity=workers * prefetch)
+        self._schedule = self._make_schedule()
         self._readers: set[int] = set()  # threads that are reading a batch just now
 
     def __getstate__(self) -> dict[str, Any]:
         """The description and the position; a running iteration and its threads stay where they are."""
-        left_out: dict[str, Any] = {"_program": None, "_run": None, "_planned": None, "_readers": set()}
+        left_out: dict[str, Any] = {"_program": None, "_run": None, "_schedule": None, "_readers": set()}
         return {**vars(self), **left_out, "_stats": StatsCollector(self._workers, self._workers * self._prefetch)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Compiles the description anew: a loader's readers, which know where streams are, are its own."""
         vars(self).update(state)
         self._program = compile_program(self._data._node)
+        self._schedule = self._make_schedule()
+
+    def _make_schedule(self) -> Schedule:
+        return Schedule(self._program, self._rank, self._world_size, self._split, self._uneven, self._stats)
 
     def __repr__(self) -> str:
         p = self._position
@@ -193,9 +177,9 @@ class Loader:
         blocks: Generator[Result[Block]] | None = None
         results: Generator[Result[Piece]] | Generator[Result[Share]]
         if self._program.sifting is None:
-            results = self._run_pieces(self._pieces(self._position), self._carry_out, self._stats)
+            results = self._run_pieces(self._schedule.pieces(self._position), self._carry_out, self._stats)
         else:
-            blocks = self._run_pieces(self._blocks(self._position), self._sift, BlockStats(self._stats))
+            blocks = self._run_pieces(self._schedule.blocks(self._position), self._sift, BlockStats(self._stats))
             batches = Assembler(self._program, self._position).batches(blocks)
             split = shares(batches, self._rank, self._world_size, self._split, self._uneven)
             results = run_inline(split, self._finish, self._stats)
@@ -256,101 +240,6 @@ class Loader:
         reader = self._program.reader
         make = reader.finish_none if share.is_example else reader.finish
         return self._convert(make(share.tree, share.rows, clock), clock)
-
-    def _pieces(self, start: Position) -> Iterator[Piece]:
-        if self._split == "records" or self._world_size == 1:
-            for rows, after in self._batches(start):
-                share = rows if self._world_size == 1 else rows.take(slice(self._rank, None, self._world_size))
-                if len(share) and self._rank:
-                    self._drop_example(rows)
-                yield Piece(share, after, None if len(share) else rows.take(slice(1)))
-            return
-        step: list[tuple[Rows, Position]] = []
-        for batch in self._batches(start):
-            step.append(batch)
-            if len(step) == self._world_size:
-                yield Piece(step[self._rank][0], step[-1][1])
-                step = []
-        if self._rank < len(step) and self._uneven == "short":
-            yield Piece(step[self._rank][0], step[-1][1])
-
-    def _batches(self, start: Position) -> Iterator[tuple[Rows, Position]]:
-        """All batches from a position to the end of its epoch, and the position after each.
-
-        After the last one that is the beginning of the next epoch; of a stream nobody knows that it was the last.
-        """
-        if self._program.streams:
-            yield from self._walk(start)
-            return
-        held: Rows | None = None
-        after = start
-        for rows, following in self._walk(start):
-            if held is not None:
-                yield held, after
-            held, after = rows, following
-        if held is not None:
-            yield held, Position(start.epoch + 1)
-
-    def _walk(self, start: Position) -> Iterator[tuple[Rows, Position]]:
-        epoch, index, first, done = start.epoch, start.window, start.batch, start.done
-        windows = self._program.plan.num_windows(epoch)
-        while windows is None or index < windows:
-            window = self._window(epoch, index)
-            for j in range(first, len(window)):
-                rows = window.rows(j)
-                found = self._advance(rows, done - start.done) if self._program.streams else len(rows)
-                done += 1
-                if found == len(rows):
-                    yield rows, Position(epoch, index, j + 1, done)
-                else:
-                    if found:
-                        yield rows.take(slice(found)), Position(epoch + 1)
-                    return
-            index, first = index + 1, 0
-
-    def _blocks(self, start: Position) -> Iterator[Block]:
-        """The blocks from a position to the end of its epoch, the first from that place in it on."""
-        assert self._program.sifting is not None
-        index, offset = start.window, start.batch
-        windows = self._program.plan.num_windows(start.epoch)
-        while windows is None or index < windows:
-            rows = self._window(start.epoch, index).rows(0).take(slice(offset, None))
-            found = len(rows)
-            if self._program.streams:
-                began = time.perf_counter()
-                found = self._program.sifting.reader.advance(rows, np.ones(found, bool))
-                self._stats.planned(time.perf_counter() - began, "read")
-            if found:
-                yield Block(index, offset, rows.take(slice(found)))
-            if found < len(rows):
-                return
-            index, offset = index + 1, 0
-
-    def _advance(self, rows: Rows, number: int) -> int:
-        """Iterates streams on to a batch; they are read in the plan's order, before workers share out the batches."""
-        wanted = np.zeros(len(rows), bool)
-        if self._split == "records":
-            wanted[self._rank :: self._world_size] = True
-            wanted[0] = True  # the example of a batch that turns out too short for this rank
-        else:
-            wanted[:] = number % self._world_size == self._rank
-        began = time.perf_counter()
-        found = self._program.reader.advance(rows, wanted)
-        self._stats.planned(time.perf_counter() - began, "read")
-        return found
-
-    def _drop_example(self, rows: Rows) -> None:
-        for stream in self._program.streams:
-            stream.drop(rows.take(slice(1)))
-
-    def _window(self, epoch: int, index: int) -> Window:
-        planned = self._planned
-        if planned is None or planned[:2] != (epoch, index):
-            began = time.perf_counter()
-            planned = (epoch, index, self._program.plan.window(epoch, index))
-            self._planned = planned
-            self._stats.planned(time.perf_counter() - began)
-        return planned[2]
 
     def __len__(self) -> int:
         """Batches of a whole epoch, as this rank gets them.
@@ -417,7 +306,7 @@ class Loader:
         windows = self._program.plan.num_windows(position.epoch)
         batches = 0
         if windows is None or position.window < windows:
-            window = self._window(position.epoch, position.window)
+            window = self._schedule.window(position.epoch, position.window)
             batches = len(window) if self._program.sifting is None else len(window.rows(0))
         elif position.window > 0:
             raise StateError(

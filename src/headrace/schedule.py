@@ -1,0 +1,157 @@
+"""Which pieces of work come one after another: a rank's share of each batch, or blocks of records to be filtered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from headrace.blocks import Block
+from headrace.dataset import Program
+from headrace.engine import StatsCollector
+from headrace.plan import Rows, Window
+from headrace.state import Position
+
+Split = Literal["records", "batches"]
+Uneven = Literal["short", "drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One batch to read.
+
+    Attributes:
+        rows: Its records (this rank's share of them).
+        after: The position when it has been consumed.
+        example: The whole batch, where this rank's share of it is empty.
+    """
+
+    rows: Rows
+    after: Position
+    example: Rows | None = None
+
+
+class Schedule:
+    """Gives the pieces of an epoch from any position on, in the plan's order.
+
+    Whoever takes the next one also moves streams on to it, so they are taken one at a time.
+
+    Args:
+        program: What is read.
+        rank: This rank's number.
+        world_size: How many ranks there are.
+        split: How batches are divided among ranks.
+        uneven: What becomes of a last step that has not a batch for every rank.
+        stats: Is told what planning costs.
+    """
+
+    def __init__(
+        self, program: Program, rank: int, world_size: int, split: Split, uneven: Uneven, stats: StatsCollector
+    ) -> None:
+        self._program = program
+        self._rank = rank
+        self._world_size = world_size
+        self._split = split
+        self._uneven = uneven
+        self._stats = stats
+        self._planned: tuple[int, int, Window] | None = None
+
+    def pieces(self, start: Position) -> Iterator[Piece]:
+        """A rank's share of each batch."""
+        if self._split == "records" or self._world_size == 1:
+            for rows, after in self._batches(start):
+                share = rows if self._world_size == 1 else rows.take(slice(self._rank, None, self._world_size))
+                if len(share) and self._rank:
+                    self._drop_example(rows)
+                yield Piece(share, after, None if len(share) else rows.take(slice(1)))
+            return
+        step: list[tuple[Rows, Position]] = []
+        for batch in self._batches(start):
+            step.append(batch)
+            if len(step) == self._world_size:
+                yield Piece(step[self._rank][0], step[-1][1])
+                step = []
+        if self._rank < len(step) and self._uneven == "short":
+            yield Piece(step[self._rank][0], step[-1][1])
+
+    def _batches(self, start: Position) -> Iterator[tuple[Rows, Position]]:
+        """All batches from a position to the end of its epoch, and the position after each.
+
+        After the last one that is the beginning of the next epoch; of a stream nobody knows that it was the last.
+        """
+        if self._program.streams:
+            yield from self._walk(start)
+            return
+        held: Rows | None = None
+        after = start
+        for rows, following in self._walk(start):
+            if held is not None:
+                yield held, after
+            held, after = rows, following
+        if held is not None:
+            yield held, Position(start.epoch + 1)
+
+    def _walk(self, start: Position) -> Iterator[tuple[Rows, Position]]:
+        epoch, index, first, done = start.epoch, start.window, start.batch, start.done
+        windows = self._program.plan.num_windows(epoch)
+        while windows is None or index < windows:
+            window = self.window(epoch, index)
+            for j in range(first, len(window)):
+                rows = window.rows(j)
+                found = self._advance(rows, done - start.done) if self._program.streams else len(rows)
+                done += 1
+                if found == len(rows):
+                    yield rows, Position(epoch, index, j + 1, done)
+                else:
+                    if found:
+                        yield rows.take(slice(found)), Position(epoch + 1)
+                    return
+            index, first = index + 1, 0
+
+    def blocks(self, start: Position) -> Iterator[Block]:
+        """The blocks from a position to the end of its epoch, the first from that place in it on."""
+        assert self._program.sifting is not None
+        index, offset = start.window, start.batch
+        windows = self._program.plan.num_windows(start.epoch)
+        while windows is None or index < windows:
+            rows = self.window(start.epoch, index).rows(0).take(slice(offset, None))
+            found = len(rows)
+            if self._program.streams:
+                began = time.perf_counter()
+                found = self._program.sifting.reader.advance(rows, np.ones(found, bool))
+                self._stats.planned(time.perf_counter() - began, "read")
+            if found:
+                yield Block(index, offset, rows.take(slice(found)))
+            if found < len(rows):
+                return
+            index, offset = index + 1, 0
+
+    def _advance(self, rows: Rows, number: int) -> int:
+        """Iterates streams on to a batch; they are read in the plan's order, before workers share out the batches."""
+        wanted = np.zeros(len(rows), bool)
+        if self._split == "records":
+            wanted[self._rank :: self._world_size] = True
+            wanted[0] = True  # the example of a batch that turns out too short for this rank
+        else:
+            wanted[:] = number % self._world_size == self._rank
+        began = time.perf_counter()
+        found = self._program.reader.advance(rows, wanted)
+        self._stats.planned(time.perf_counter() - began, "read")
+        return found
+
+    def _drop_example(self, rows: Rows) -> None:
+        for stream in self._program.streams:
+            stream.drop(rows.take(slice(1)))
+
+    def window(self, epoch: int, index: int) -> Window:
+        """A window of an epoch; the last one is kept."""
+        planned = self._planned
+        if planned is None or planned[:2] != (epoch, index):
+            began = time.perf_counter()
+            planned = (epoch, index, self._program.plan.window(epoch, index))
+            self._planned = planned
+            self._stats.planned(time.perf_counter() - began)
+        return planned[2]
