@@ -53,12 +53,17 @@ class Share:
     after: Position
     is_example: bool = False
 
+    @property
+    def records(self) -> int:
+        """How many records are this rank's."""
+        return 0 if self.is_example else len(self.rows)
+
 
 class BlockStats(StatsCollector):
     """Reports what blocks cost to the statistics of the batches that are made of them."""
 
     def __init__(self, batches: StatsCollector) -> None:
-        super().__init__(0, 0)
+        super().__init__(0, 0, watched=False)
         self._of_batches = batches
 
     def waited(self, seconds: float, *, ready: int) -> None:

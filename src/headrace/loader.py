@@ -186,6 +186,7 @@ class Loader:
         try:
             for result in results:
                 self._position = result.piece.after
+                self._stats.gave(result.piece.records)
                 yield result.value
         finally:
             results.close()

@@ -33,6 +33,11 @@ class Piece:
     after: Position
     example: Rows | None = None
 
+    @property
+    def records(self) -> int:
+        """How many records are this rank's."""
+        return len(self.rows)
+
 
 class Schedule:
     """Gives the pieces of an epoch from any position on, in the plan's order.

@@ -127,6 +127,7 @@ class Ahead(Generic[S]):
                     return None
                 self._ready = _rows(result, self._parse)
                 found = next(self._ready)
+            self._stats.gave(len(found[0].new))
         except BaseException:
             self.close()
             raise

@@ -7,7 +7,7 @@ formats: a piece is anything, and the work a function of it. No order is decided
 
 from headrace.engine.inline import run_inline
 from headrace.engine.result import Result, Work
-from headrace.engine.stats import Stats, StatsCollector
+from headrace.engine.stats import Mode, Stage, Stats, StatsCollector
 from headrace.engine.threads import run_threads
 
-__all__ = ["Result", "Stats", "StatsCollector", "Work", "run_inline", "run_threads"]
+__all__ = ["Mode", "Result", "Stage", "Stats", "StatsCollector", "Work", "run_inline", "run_threads"]

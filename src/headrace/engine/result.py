@@ -34,9 +34,15 @@ class Result(Generic[P]):
     clock: Clock
 
 
-def carry_out(piece: P, work: Work[P]) -> Result[P]:
-    """Does the work of one piece; an error becomes part of the result, for the consumer to meet in its turn."""
-    clock = Clock()
+def carry_out(piece: P, work: Work[P], worker: int | None = None) -> Result[P]:
+    """Does the work of one piece; an error becomes part of the result, for the consumer to meet in its turn.
+
+    Args:
+        piece: The piece.
+        work: Carries it out.
+        worker: The number of the worker who does; None for the consumer itself.
+    """
+    clock = Clock(worker)
     try:
         with clock.stage("piece"):
             value = work(piece, clock)

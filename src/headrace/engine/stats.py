@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from headrace.clock import Clock
+from headrace.engine import verdict
+from headrace.engine.machine import usable_cpus
+from headrace.engine.trace import Trace, announce
 
-_TOO_SHORT = 0.05  # seconds
+Mode = Literal["inline", "threads", "processes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The cost of one stage, over all workers: seconds that passed in it, and CPU seconds among them."""
+    """The cost of one stage, over all workers.
 
+    Attributes:
+        wall: Seconds that passed in it.
+        cpu: Seconds of a processor among them; in the others it waited: for a disk, the network, a lock.
+    """
+
+    wall: float
+    cpu: float
+
+    @property
+    def wait(self) -> float:
+        """Seconds that it waited."""
+        return max(0.0, self.wall - self.cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStats:
+    """What one worker did: pieces of work (batches, or blocks that are filtered), and the seconds that they took."""
+
+    pieces: int
     wall: float
     cpu: float
 
@@ -27,9 +51,16 @@ class Stats:
         bytes: Bytes of those batches.
         wall: Seconds that the consumer waited for batches and worked on them; time between epochs doesn't count.
         waited: Seconds that the consumer waited for batches.
-        workers: Worker threads; 0 means that the consumer does the work itself.
+        workers: Workers; 0 means that the consumer does the work itself.
         stages: Cost by stage (`"read"`, `"map"`, `"collate"`, `"pad"` …); `"plan"` and `"other"` included.
         queue_fill: How full the queue of finished batches was when one was asked for, from 0 to 1.
+        records: Records of those batches.
+        mode: Where the work is done: `"inline"` (by the consumer), `"threads"` or `"processes"`.
+        in_order: Seconds among those of the stages that are spent by one worker at a time, whatever their number:
+            planning, and reading what can only be read forward.
+        per_worker: What each worker did.
+        cpus: Processors that this process may use.
+        choice: With `workers="auto"`, what was chosen, and why.
     """
 
     batches: int
@@ -39,57 +70,148 @@ class Stats:
     workers: int
     stages: dict[str, Stage]
     queue_fill: float
+    records: int = 0
+    mode: Mode = "inline"
+    in_order: float = 0.0
+    per_worker: dict[int, WorkerStats] = field(default_factory=dict)
+    cpus: int = 0
+    choice: str = ""
 
     @property
     def wait_share(self) -> float:
         """The share of the time that the consumer waited, from 0 to 1."""
         return min(1.0, self.waited / self.wall) if self.wall > 0 else 0.0
 
-    def verdict(self) -> str:
-        """One sentence that says what bounds the run."""
-        if not self.batches:
-            return "Nothing has been read yet."
-        share = f"{self.wait_share:.0%}"
-        if self.wall < _TOO_SHORT:
-            return f"Too short a run to judge ({self.wall:.3f} s): the consumer waited {share} of it."
-        if self.wait_share < 0.05:
-            return f"The consumer bounds the run: it waited for data {share} of the time."
-        busiest = max(self.stages, key=lambda name: self.stages[name].wall, default=None)
-        if busiest is None:
-            return f"The data bounds the run: the consumer waited {share} of the time."
-        stage = self.stages[busiest]
-        part = stage.wall / max(sum(s.wall for s in self.stages.values()), 1e-12)
-        where = f"{part:.0%} of the workers' time goes to {busiest!r}"
-        if busiest == "read" and stage.cpu < 0.5 * stage.wall and stage.wall > 0.05:
-            where += ", most of it waiting for the disk"
-        remedy = " More workers may help." if self.workers == 0 or self._busy() > 0.8 else ""
-        return f"The data bounds the run: the consumer waited {share} of the time, and {where}.{remedy}"
-
-    def _busy(self) -> float:
+    @property
+    def busy_share(self) -> float:
+        """The share of the time that the workers worked, from 0 to 1."""
         total = sum(stage.wall for stage in self.stages.values())
-        return total / (self.wall * max(self.workers, 1)) if self.wall else 0.0
+        return min(1.0, total / (self.wall * max(self.workers, 1))) if self.wall > 0 else 0.0
+
+    @property
+    def batches_per_second(self) -> float:
+        """Batches that the consumer got a second."""
+        return self.batches / self.wall if self.wall > 0 else 0.0
+
+    @property
+    def records_per_second(self) -> float:
+        """Records that the consumer got a second."""
+        return self.records / self.wall if self.wall > 0 else 0.0
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Bytes that the consumer got a second."""
+        return self.bytes / self.wall if self.wall > 0 else 0.0
+
+    def stage_rate(self, name: str) -> float:
+        """Batches a second that one stage alone would permit, with as many workers.
+
+        Args:
+            name: One of `stages`.
+
+        Raises:
+            KeyError: If there is no such stage.
+
+        Example:
+            >>> report = Stats(10, 0, 4.0, 2.0, 2, {"read": Stage(5.0, 1.0)}, 0.5)
+            >>> report.batches_per_second, report.stage_rate("read")
+            (2.5, 4.0)
+        """
+        wall = self.stages[name].wall
+        return self.batches * max(self.workers, 1) / wall if wall > 0 else float("inf")
+
+    @property
+    def bound(self) -> str:
+        """What bounds the run, in a word: `"consumer"`, a stage, or another that `verdict` explains.
+
+        The others are `"order"` (what one worker at a time does), `"look-ahead"` (workers that stand idle while the
+        consumer waits), `"data"` (no stage is known), and `"nothing"` and `"short"` when it can't be told yet.
+        """
+        return verdict.judge(self).bound
+
+    def verdict(self) -> str:
+        """What bounds the run, and what to change."""
+        found = verdict.judge(self)
+        return f"{found.sentence} {found.advice}".rstrip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as a document that `json` can write."""
+        rates = {
+            "batches_per_second": self.batches_per_second,
+            "records_per_second": self.records_per_second,
+            "bytes_per_second": self.bytes_per_second,
+        }
+        return {**asdict(self), **rates, "bound": self.bound, "verdict": self.verdict()}
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.batches:,} batches, {self.bytes / 1e6:,.1f} MB in {self.wall:.2f} s; "
-            f"waited {self.waited:.2f} s ({self.wait_share:.1%}); queue {self.queue_fill:.0%} full",
-        ]
-        for name, stage in sorted(self.stages.items(), key=lambda item: -item[1].wall):
-            lines.append(f"  {name:<12} {stage.wall:8.3f} s  ({stage.cpu:.3f} s CPU)")
+        size = f"{self.batches:,} batches, {self.records:,} records, {self.bytes / 1e6:,.1f} MB in {self.wall:.2f} s"
+        rates = (
+            f"{self.batches_per_second:,.1f} batches/s, {self.records_per_second:,.0f} records/s, "
+            f"{self.bytes_per_second / 1e6:,.1f} MB/s"
+        )
+        waiting = f"waited {self.waited:.2f} s ({self.wait_share:.1%}); queue {self.queue_fill:.0%} full"
+        workers = f"{self.workers} {self.mode}, busy {self.busy_share:.0%}" if self.workers else "no workers"
+        lines = [f"{size}: {rates}", f"{waiting}; {workers}", *self._stage_lines(), *self._worker_lines()]
+        if self.choice:
+            lines.append(self.choice)
         return "\n".join([*lines, self.verdict()])
+
+    def _stage_lines(self) -> list[str]:
+        if not self.stages:
+            return []
+        total = sum(stage.wall for stage in self.stages.values()) or 1.0
+        rows: list[Sequence[str]] = [("stage", "seconds", "CPU", "share", "ms/batch", "batches/s")]
+        for name, stage in sorted(self.stages.items(), key=lambda item: -item[1].wall):
+            each = 1e3 * stage.wall / max(self.batches, 1)
+            rate = self.stage_rate(name)
+            rows.append(
+                (
+                    name,
+                    f"{stage.wall:.3f}",
+                    f"{stage.cpu:.3f}",
+                    f"{stage.wall / total:.0%}",
+                    f"{each:.3f}",
+                    f"{rate:,.0f}" if rate < 1e6 else "–",
+                )
+            )
+        return [f"  {row[0]:<12}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in rows]
+
+    def _worker_lines(self) -> list[str]:
+        if len(self.per_worker) < 2 or not self.wall:
+            return []
+        busy = ", ".join(f"{number}: {w.wall / self.wall:.0%}" for number, w in sorted(self.per_worker.items()))
+        return [f"  busy by worker: {busy}"]
 
 
 class StatsCollector:
-    """Adds up what the engine reports. Called from the consumer's thread, but for `planned`."""
+    """Adds up what the engine reports. Called from the consumer's thread, but for `planned`.
 
-    def __init__(self, workers: int, capacity: int) -> None:
+    Args:
+        workers: How many there are.
+        capacity: Results that can wait.
+        mode: Where the work is done; None: in threads, if there are workers.
+        watched: Whether profiling a program takes note of it.
+    """
+
+    def __init__(self, workers: int, capacity: int, mode: Mode | None = None, *, watched: bool = True) -> None:
+        self.trace: Trace | None = None
+        self._choice = ""
+        self.runs_on(mode or ("threads" if workers else "inline"), workers, capacity)
+        self.reset()
+        if watched:
+            announce(self)
+
+    def runs_on(self, mode: Mode, workers: int, capacity: int, choice: str = "") -> None:
+        """Where the work is done from now on, and why that was chosen."""
+        self._mode: Mode = mode
         self._workers = workers
         self._capacity = capacity
-        self.reset()
+        self._choice = choice or self._choice
 
     def reset(self) -> None:
         """Starts anew."""
         self._batches = 0
+        self._records = 0
         self._bytes = 0
         self._waited = 0.0
         self._asked = 0
@@ -98,6 +220,9 @@ class StatsCollector:
         self._given: float | None = None  # when the consumer got its last batch
         self._in_order: dict[str, float] = {"plan": 0.0}
         self._seconds: dict[str, tuple[float, float]] = {}
+        self._by_worker: dict[int, tuple[int, float, float]] = {}
+        if self.trace is not None:
+            self.trace = Trace()
 
     def began(self) -> None:
         """The consumer begins to iterate; what it did since the last time (evaluation, checkpoints) doesn't count."""
@@ -111,6 +236,8 @@ class StatsCollector:
         self._waited += seconds
         self._asked += 1
         self._fill += min(1.0, ready / self._capacity) if self._capacity else 0.0
+        if self.trace is not None:
+            self.trace.wait(now - seconds, now)
 
     def finished(self, clock: Clock, nbytes: int, *, delivered: bool = True) -> None:
         """A result has come to the consumer: a batch, or the error in its place."""
@@ -119,6 +246,16 @@ class StatsCollector:
         for name, (wall, cpu) in clock.seconds.items():
             before = self._seconds.get(name, (0.0, 0.0))
             self._seconds[name] = (before[0] + wall, before[1] + cpu)
+        if clock.worker is not None:
+            pieces, wall, cpu = self._by_worker.get(clock.worker, (0, 0.0, 0.0))
+            more = clock.seconds.get("piece", (0.0, 0.0))
+            self._by_worker[clock.worker] = (pieces + 1, wall + more[0], cpu + more[1])
+        if self.trace is not None and clock.ended:
+            self.trace.piece(clock.worker, clock.began, clock.ended, clock.seconds)
+
+    def gave(self, records: int) -> None:
+        """The batch that came last has so many records."""
+        self._records += records
 
     def delivered(self) -> None:
         """A result held one batch more than was counted when it came."""
@@ -138,7 +275,8 @@ class StatsCollector:
             max(0.0, wall - sum(stage.wall for stage in inner)),
             max(0.0, cpu - sum(stage.cpu for stage in inner)),
         )
-        for name, seconds in self._in_order.copy().items():
+        in_order = self._in_order.copy()
+        for name, seconds in in_order.items():
             before = stages.get(name, Stage(0.0, 0.0))
             stages[name] = Stage(before.wall + seconds, before.cpu + seconds)
         return Stats(
@@ -149,4 +287,10 @@ class StatsCollector:
             workers=self._workers,
             stages=stages if self._batches else {},
             queue_fill=self._fill / self._asked if self._asked else 0.0,
+            records=self._records,
+            mode=self._mode,
+            in_order=sum(in_order.values()),
+            per_worker={number: WorkerStats(*did) for number, did in self._by_worker.items()},
+            cpus=usable_cpus(),
+            choice=self._choice,
         )

@@ -106,7 +106,7 @@ class _ThreadRun(Generic[P]):
         _running.add(self)
         # Daemons, so that a function of the user's that never returns can't keep the interpreter from exiting.
         for i in range(workers):
-            thread = threading.Thread(target=self._work_on, name=f"headrace-worker-{i}", daemon=True)
+            thread = threading.Thread(target=self._work_on, args=(i,), name=f"headrace-worker-{i}", daemon=True)
             try:
                 thread.start()
             except RuntimeError as error:
@@ -116,11 +116,11 @@ class _ThreadRun(Generic[P]):
 
     # workers ---------------------------------------------------------------------------------------------------------
 
-    def _work_on(self) -> None:
+    def _work_on(self, worker: int) -> None:
         try:
             while (job := self._take()) is not None:
                 number, piece = job
-                self._finish(number, carry_out(piece, self._work))
+                self._finish(number, carry_out(piece, self._work, worker))
         except BaseException as error:  # no memory for a result, say: the consumer must not wait for it for ever
             with self._lock:
                 self._failure = error

@@ -1,0 +1,135 @@
+"""From the numbers of a run to what bounds it, and what to change."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.engine.stats import Stats
+
+_TOO_SHORT = 0.05  # seconds
+_FREE = 0.05  # a consumer that waits less than this share of its time isn't held up by its data
+_IDLE = 0.6  # workers that are busy less than this share could have had the batch ready
+_MOST = 0.7
+
+_ADVICE = {
+    "read": "Convert the data once to a form that is read faster, or keep it in memory.",
+    "parse": "Parse fewer features, or convert the data once.",
+    "map": "Make the function of `map` cheaper, work on whole batches (`.batch(…).map(…)`), or do its work ahead.",
+    "map batches": "Make the function that maps batches cheaper, or do its work ahead.",
+    "filter": "Filter blocks of records (`filter(…, batched=True)`), or drop records once, ahead.",
+    "collate": "Give arrays (`from_arrays`), or a dataset with `__getitems__`, instead of single records.",
+    "fetch": "Make `__getitem__` cheaper, or give the dataset `__getitems__`, which reads a batch in one go.",
+    "tokens": "Look words up once and store the numbers.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What bounds a run.
+
+    Attributes:
+        bound: In a word.
+        sentence: In a sentence.
+        advice: What to change; empty if there is nothing.
+    """
+
+    bound: str
+    sentence: str
+    advice: str = ""
+
+
+def judge(stats: Stats) -> Verdict:
+    """Says what bounds a run.
+
+    Args:
+        stats: What it cost.
+    """
+    if not stats.batches:
+        return Verdict("nothing", "Nothing has been read yet.")
+    share = f"{stats.wait_share:.0%}"
+    if stats.wall < _TOO_SHORT:
+        return Verdict("short", f"Too short a run to judge ({stats.wall:.3f} s): the consumer waited {share} of it.")
+    if stats.wait_share < _FREE:
+        return Verdict(
+            "consumer",
+            f"The consumer bounds the run: it waited for data {share} of the time.",
+            "Make the training step faster; a better data path would change nothing." + _fewer(stats),
+        )
+    waited = f"The data bounds the run: the consumer waited {share} of the time"
+    if not stats.stages:
+        return Verdict("data", f"{waited}.")
+    if stats.workers and stats.in_order > _MOST * stats.wall:
+        return _by_order(stats, waited)
+    enough = stats.batches >= 4 * stats.workers  # before that they were but starting
+    if stats.workers and enough and stats.busy_share < _IDLE:
+        return Verdict(
+            "look-ahead",
+            f"{waited}, though its workers worked only {stats.busy_share:.0%} of it: at times no batch was ready.",
+            "Batches that differ in cost need more look-ahead: raise `prefetch`, or `max_bytes` if they are large.",
+        )
+    return _by_stage(stats, waited)
+
+
+def _fewer(stats: Stats) -> str:
+    needed = max(1, math.ceil(1.2 * stats.busy_share * stats.workers))
+    return f" {needed} of the {stats.workers} workers would do." if needed < stats.workers else ""
+
+
+def _by_order(stats: Stats, waited: str) -> Verdict:
+    return Verdict(
+        "order",
+        f"{waited}, and {stats.in_order / stats.wall:.0%} of it goes to what one worker at a time does, in order: "
+        "planning, and reading what can only be read forward.",
+        "More workers won't help. Read from files that can be read at any place, iterate less in the stream itself, "
+        "or plan smaller windows.",
+    )
+
+
+def _by_stage(stats: Stats, waited: str) -> Verdict:
+    name = max(stats.stages, key=lambda name: stats.stages[name].wall)
+    stage = stats.stages[name]
+    part = stage.wall / max(sum(s.wall for s in stats.stages.values()), 1e-12)
+    sentence = f"{waited}, and {part:.0%} of the workers' time goes to {name!r}"
+    cores = sum(s.cpu for s in stats.stages.values()) / stats.wall
+    waits = stage.wall > 0.05 and stage.cpu < 0.5 * stage.wall
+    if waits and stats.mode == "threads" and stats.workers > 1 and 0.75 < cores < 1.25:
+        return Verdict(
+            name,
+            f"{sentence}, most of it waiting: {stats.workers} threads keep {cores:.1f} processors busy between them, "
+            "as they do when Python code holds the interpreter lock.",
+            _advice(name, "More threads won't help; worker processes would."),
+        )
+    if waits:
+        sentence += ", most of it waiting for the disk" if name == "read" else ", most of it waiting, not computing"
+        return Verdict(
+            name,
+            f"{sentence}.",
+            f"More workers would help: they wait at the same time.{_ahead(stats)} {_slow(name)}".strip(),
+        )
+    if stats.workers and stats.cpus and cores > 0.8 * stats.cpus:
+        return Verdict(
+            name,
+            f"{sentence}; all {stats.cpus} processors are busy.",
+            _advice(name, "More workers won't help."),
+        )
+    more = "More workers may help." if stats.workers == 0 or stats.busy_share > 0.8 else ""
+    return Verdict(name, f"{sentence}.", _advice(name, f"{more}{_ahead(stats)}".strip()))
+
+
+def _ahead(stats: Stats) -> str:
+    """What reading ahead would win where nobody does."""
+    if stats.workers:
+        return ""
+    gain = stats.wall / max(stats.waited, stats.wall - stats.waited, 1e-12)
+    return f" `workers=1` reads ahead while the step runs: up to {gain:.1f} times as fast." if gain >= 1.05 else ""
+
+
+def _slow(name: str) -> str:
+    return "So would a faster disk, or data kept in memory." if name == "read" else ""
+
+
+def _advice(name: str, first: str) -> str:
+    return f"{first} {_ADVICE.get(name, '')}".strip()
