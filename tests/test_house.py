@@ -51,6 +51,8 @@ OPTIONAL = {
     "scipy",
     "zstandard",
     "typer",
+    "cloudpickle",
+    "cv2",
 }
 
 When = Literal["import", "call", "typing"]

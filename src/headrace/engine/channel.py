@@ -1,0 +1,176 @@
+"""Messages between two processes over a Unix socket, with the file descriptors that belong to them."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import os
+import pickle
+import select
+import socket
+import struct
+import weakref
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+_HEAD = struct.Struct("<QI")  # bytes of the message, descriptors that come with it
+_MOST_FDS = 8
+_CHUNK = 1 << 18
+_SPACE = socket.CMSG_SPACE(_MOST_FDS * array.array("i").itemsize)
+
+
+class Channel:
+    """One end of a pair of connected sockets.
+
+    Both ends trust each other: messages are pickles. A worker sends and receives blocking; the process that feeds
+    workers posts and collects, which never block, so that two full sockets can't hold each other up.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        # In a cycle of garbage a socket would be finalised before those who close it, and complain.
+        self._closer = weakref.finalize(self, end.close)
+        self._closer.atexit = False
+        self._inbox = bytearray()
+        self._fds: deque[int] = deque()
+        self._outbox: deque[tuple[memoryview, Sequence[int]]] = deque()
+        self._ended = False
+
+    @classmethod
+    def pair(cls) -> tuple[Channel, socket.socket]:
+        """A channel, and the other end for another process."""
+        mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        return cls(mine), other
+
+    def fileno(self) -> int:
+        """The socket's descriptor, -1 when closed."""
+        return self._socket.fileno()
+
+    @property
+    def has_mail(self) -> bool:
+        """Whether posted messages wait for room in the socket."""
+        return bool(self._outbox)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a message has been read from the socket already."""
+        return self._is_whole()
+
+    # blocking --------------------------------------------------------------------------------------------------------
+
+    def send(self, message: Any, fds: Sequence[int] = ()) -> None:
+        """Sends a message; waits for room.
+
+        Raises:
+            OSError: If the other end is gone.
+        """
+        rest = _packed(message, fds)
+        while len(rest):
+            sent = self._socket.sendmsg([rest], _ancillary(fds))
+            rest, fds = rest[sent:], ()
+
+    def receive(self) -> tuple[Any, list[int]]:
+        """The next message and its descriptors, which are the caller's to close.
+
+        Raises:
+            EOFError: If the other end is gone.
+        """
+        while (message := self._take()) is None:
+            self._read(0)
+            if self._ended and not self._is_whole():
+                raise EOFError("the process at the other end is gone")
+        return message
+
+    def receive_within(self, seconds: float) -> tuple[Any, list[int]]:
+        """As `receive`, but raises TimeoutError if nothing whole has come within some seconds."""
+        while not self._is_whole():
+            if not select.select([self._socket], [], [], seconds)[0]:
+                raise TimeoutError(f"no answer within {seconds} s")
+            self._read(0)
+            if self._ended and not self._is_whole():
+                raise EOFError("the process at the other end is gone")
+        return self.receive()
+
+    # not blocking ----------------------------------------------------------------------------------------------------
+
+    def post(self, message: Any, fds: Sequence[int] = ()) -> None:
+        """Sends a message, now or with a later `flush`. Descriptors must stay open until `has_mail` is false."""
+        self._outbox.append((_packed(message, fds), fds))
+        self.flush()
+
+    def flush(self) -> None:
+        """Sends what has been posted, as far as there is room. Nothing happens if the other end is gone."""
+        try:
+            while self._outbox:
+                rest, fds = self._outbox[0]
+                sent = self._socket.sendmsg([rest], _ancillary(fds), socket.MSG_DONTWAIT)
+                if sent < len(rest):
+                    self._outbox[0] = (rest[sent:], ())
+                else:
+                    self._outbox.popleft()
+        except BlockingIOError:
+            return
+        except OSError:  # gone: whoever waits for its messages learns it from `collect`
+            self._outbox.clear()
+
+    def collect(self) -> Iterator[tuple[Any, list[int]]]:
+        """All messages that have come so far.
+
+        Raises:
+            EOFError: After them, if the other end is gone.
+        """
+        with contextlib.suppress(BlockingIOError):
+            while not self._ended:
+                self._read(socket.MSG_DONTWAIT)
+        while (message := self._take()) is not None:
+            yield message
+        if self._ended:
+            raise EOFError("the process at the other end is gone")
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def _read(self, flags: int) -> None:
+        try:
+            data, ancillary, _, _ = self._socket.recvmsg(_CHUNK, _SPACE, flags | socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            raise
+        except OSError:  # reset: it has gone with mail unread
+            data, ancillary = b"", []
+        for level, kind, content in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                received = array.array("i")
+                received.frombytes(content[: len(content) // received.itemsize * received.itemsize])
+                self._fds.extend(received)
+        self._inbox += data
+        self._ended = not data
+
+    def _is_whole(self) -> bool:
+        if len(self._inbox) < _HEAD.size:
+            return False
+        return len(self._inbox) - _HEAD.size >= int(_HEAD.unpack_from(self._inbox)[0])
+
+    def _take(self) -> tuple[Any, list[int]] | None:
+        if not self._is_whole():
+            return None
+        size, count = _HEAD.unpack_from(self._inbox)
+        with memoryview(self._inbox) as inbox:
+            message = pickle.loads(inbox[_HEAD.size : _HEAD.size + size])
+        del self._inbox[: _HEAD.size + size]
+        return message, [self._fds.popleft() for _ in range(count)]
+
+    def close(self) -> None:
+        """Closes this end, and descriptors that nobody has taken."""
+        self._closer()
+        self._outbox.clear()
+        while self._fds:
+            os.close(self._fds.popleft())
+
+
+def _packed(message: Any, fds: Sequence[int]) -> memoryview:
+    content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return memoryview(_HEAD.pack(len(content), len(fds)) + content)
+
+
+def _ancillary(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []

@@ -1,0 +1,264 @@
+"""Workers on hire: who has them, what they know, and that none is left when nobody needs them."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from headrace.engine.freight import FreightError, Parcel, explain, open_parcel
+from headrace.engine.shelf import Shelf
+from headrace.engine.workers import Origin, Worker, close_zygote, is_single_threaded, prepare_zygote
+
+Method = Literal["auto", "fork", "forkserver", "spawn"]
+_Parcels = dict[bool, tuple[int, float, Parcel]]  # by whether they go by value: the key, when it was made, the parcel
+
+_GRACE = 2.0  # seconds that a dismissed worker gets to finish the piece that it is in
+_keys = itertools.count()
+_runs = itertools.count(1)
+_crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+_market = threading.RLock()  # held while workers change hands; the garbage collector may close a crew in the middle
+
+
+class Crew:
+    """Keeps worker processes from one run to the next, for as long as it is there itself.
+
+    A run hires workers; when it ends they rest here, their job still at hand, until the next run. Crews help each other
+    out: a resting worker is lent before another one is started, so that training and evaluation share theirs.
+
+    How workers come about (`method="auto"`): while this process has a single thread they are forked from it, otherwise
+    from a zygote, a process that has one. Either way they work on a copy of the job that was sent to them, so memory
+    doesn't grow as reference counts are written into pages that processes share. A job that can't be sent is inherited
+    by forking, if that is safe.
+
+    Args:
+        workers: How many a run has.
+        method: `"auto"`, or how to start them: `"fork"` (of this process, the job inherited, whatever threads there
+            are), `"forkserver"` (of a process with one thread), `"spawn"` (a fresh interpreter each).
+    """
+
+    def __init__(self, workers: int, method: Method = "auto") -> None:
+        self.workers = workers
+        self.method = method
+        self.owner = os.getpid()
+        self.resting: list[Worker] = []
+        self.lends = True
+        self.shelf = Shelf()
+        self._birthright: int | None = None  # what workers that inherited the job have for a key
+        self._parcels: _Parcels = {}
+        _crews.add(self)
+        if self._origin() == "zygote":
+            prepare_zygote()
+
+    def __del__(self) -> None:
+        if hasattr(self, "resting") and not sys.is_finalizing():
+            self.close()
+
+    def close(self) -> None:
+        """Lets resting workers go, and waits until they have gone."""
+        with _market:
+            resting, self.resting = self.resting, []
+        dismiss(resting)
+
+    # hiring ----------------------------------------------------------------------------------------------------------
+
+    def hire(self, contract: Contract) -> list[Worker]:
+        """Workers for a run, the own ones first."""
+        with _market:
+            return self._hire(contract)
+
+    def _hire(self, contract: Contract) -> list[Worker]:
+        mine = [worker for worker in self.resting if self._suits(worker, contract)]
+        others = [worker for worker in self.resting if worker not in mine]
+        self.resting = []
+        while len(mine) < self.workers and (worker := self._borrow(contract)) is not None:
+            mine.append(worker)
+        dismiss([*others, *mine[self.workers :]])
+        hired = mine[: self.workers]
+        try:
+            while len(hired) < self.workers:
+                hired.append(contract.start())
+        except BaseException:
+            dismiss(hired)
+            raise
+        return hired
+
+    def _borrow(self, contract: Contract) -> Worker | None:
+        if contract.parcels is None:
+            return None
+        for crew in list(_crews):
+            if crew is not self and crew.lends and crew.owner == os.getpid():
+                for worker in crew.resting:
+                    if not worker.pending and self._suits(worker, contract):
+                        crew.resting.remove(worker)
+                        return worker
+        return None
+
+    def _suits(self, worker: Worker, contract: Contract) -> bool:
+        return worker.owner == os.getpid() and worker.is_alive() and contract.fits(worker)
+
+    def take_back(self, workers: list[Worker], *, lend: bool, keep: bool) -> None:
+        """Workers of a run that is over: they rest, but for those that are too many or can't be of use again."""
+        with _market:
+            self.lends = lend
+            room = max(0, self.workers - len(self.resting)) if keep else 0
+            kept = [worker for worker in workers if worker.is_alive()][:room]
+            self.resting += kept
+        dismiss([worker for worker in workers if worker not in kept])
+
+    # jobs ------------------------------------------------------------------------------------------------------------
+
+    def contract(self, job: Any, *, fresh: bool) -> Contract:
+        """How a run's workers come by its job.
+
+        Args:
+            job: The job.
+            fresh: Whether it is to be as it is now; otherwise workers that have an earlier copy go on with that.
+
+        Raises:
+            FreightError: If it can't be sent, and this process can't safely be forked.
+        """
+        origin = self._origin()
+        if origin == "zygote":
+            prepare_zygote({*_modules(job)})
+        if self.method != "fork":
+            try:
+                return Contract(self, origin, self._pack(job, origin != "fork", fresh), job)
+            except FreightError as error:
+                if self.method != "auto" or origin != "fork":
+                    raise explain(job, error) from error.__cause__
+        if fresh or self._birthright is None:
+            self._birthright = -2 - next(_keys)
+        return Contract(self, "fork", None, job, self._birthright)
+
+    def _origin(self) -> Origin:
+        if self.method == "spawn":
+            return "spawn"
+        return "fork" if self.method == "fork" or is_single_threaded() else "zygote"
+
+    def _pack(self, job: Any, by_value: bool, fresh: bool) -> _Parcels:
+        # One kind of parcel that is up to date is enough to begin with, whichever workers rest here.
+        for _, _, parcel in self._parcels.values():
+            if not fresh or parcel.holds(job):
+                return self._parcels
+        parcel = Parcel(job, by_value=by_value)
+        self._parcels = {by_value: (next(_keys), time.monotonic(), parcel)}
+        return self._parcels
+
+
+class Contract:
+    """How a run's workers come by its job, for as long as the run lasts.
+
+    Args:
+        crew: Whose.
+        origin: Where new workers come from.
+        parcels: The packed job, by whether it goes by value, with its key and when it was made; None: it is inherited.
+        job: The job.
+        birthright: The key of workers that have inherited it.
+    """
+
+    def __init__(
+        self, crew: Crew, origin: Origin, parcels: _Parcels | None, job: Any, birthright: int | None = None
+    ) -> None:
+        self.parcels = parcels
+        self._birthright = birthright
+        self.run = next(_runs)
+        self._crew = crew
+        self._origin = origin
+        self._job = job
+
+    @property
+    def inherited(self) -> bool:
+        """Whether workers are born with the job, so that they are of no use to anybody else."""
+        return self.parcels is None
+
+    def start(self) -> Worker:
+        """A new worker.
+
+        Raises:
+            FreightError: If this process must not be forked any more and the job can't be sent.
+        """
+        if self.inherited:
+            if self._crew.method == "auto" and not is_single_threaded():
+                try:
+                    Parcel(self._job, by_value=True)
+                except FreightError as error:
+                    raise explain(self._job, error) from error.__cause__
+            worker = Worker("fork", self._job)
+            assert self._birthright is not None
+            worker.key = self._birthright
+            return worker
+        origin = self._origin
+        if origin == "fork" and not is_single_threaded():
+            origin = "zygote"  # it has got threads since
+        return Worker(origin)
+
+    def fits(self, worker: Worker) -> bool:
+        """Whether a worker that is already there can do the job."""
+        if self.parcels is None:
+            return worker.key == self._birthright
+        if worker.key < -1:
+            return False  # born for another job
+        key, made, parcel = self._parcel_for(worker)
+        # A name of __main__ may mean something else to a process that was forked before it was (re)defined.
+        return worker.key == key or not parcel.names_main or worker.born > made
+
+    def equip(self, worker: Worker) -> None:
+        """Sends a worker the job, unless it has it."""
+        if self.parcels is None:
+            return
+        key, _, parcel = self._parcel_for(worker)
+        if worker.key != key:
+            worker.channel.post(("parcel", key, parcel.label), [parcel.fd])
+            worker.key = key
+
+    def _parcel_for(self, worker: Worker) -> tuple[int, float, Parcel]:
+        assert self.parcels is not None
+        by_value = worker.origin != "fork"
+        if by_value not in self.parcels:
+            # From the parcel, not from the job: that may have changed since the run began.
+            _, _, other = self.parcels[not by_value]
+            job = open_parcel(os.dup(other.fd), other.label)
+            self.parcels[by_value] = (next(_keys), time.monotonic(), Parcel(job, by_value=by_value))
+        return self.parcels[by_value]
+
+    def surroundings(self) -> tuple[list[str] | None, str | None]:
+        """What workers that weren't born here must be told of this process: where modules and files are."""
+        try:
+            directory: str | None = os.getcwd()
+        except OSError:
+            directory = None
+        return [entry for entry in sys.path if isinstance(entry, str)], directory
+
+
+def _modules(job: Any) -> Iterator[str]:
+    """Where the job and what it consists of come from."""
+    for part in (job, *getattr(job, "__dict__", {}).values()):
+        for thing in (part, type(part)):
+            if isinstance(name := getattr(thing, "__module__", None), str):
+                yield name
+
+
+def dismiss(workers: Iterable[Worker]) -> None:
+    """Ends workers, all at once: they may finish the piece that they are in, for a while."""
+    workers = list(workers)
+    for worker in workers:
+        worker.dismiss()
+    deadline = time.monotonic() + _GRACE
+    for worker in workers:
+        worker.bury(max(0.0, deadline - time.monotonic()))
+
+
+def _close_all() -> None:
+    for crew in list(_crews):
+        crew.close()
+    close_zygote()
+
+
+atexit.register(_close_all)

@@ -1,0 +1,272 @@
+"""A worker process's life: it opens jobs and carries out pieces until its channel ends."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from mmap import mmap
+from typing import Any
+
+from headrace.clock import Clock
+from headrace.engine.arena import aligned, make_segment, total_bytes, write_buffers
+from headrace.engine.channel import Channel
+from headrace.engine.freight import open_parcel, pack
+from headrace.engine.seat import Page, Seat
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_THREAD_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+# Messages to a worker:
+#   ("parcel", key, label)  with its descriptor      the job of the runs that follow; key names it
+#   ("begin", run, id, count, setup, fresh, sys.path, working directory)
+#   ("arena", slot bytes)   with its descriptor      where results are put
+#   ("piece", run, number, piece, slot)
+#   ("end", run, keep)                               the run is over; keep: the opened job is used again
+# from a worker:
+#   ("ready",)
+#   ("done", run, number, stream, sizes, slot or -1, seconds by stage)   -1 with buffers: a segment's descriptor
+#   ("failed", run, number, Failure, seconds by stage)
+#   ("skipped", run, number)                     nobody waited for it any more
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error of a worker, in a form that always travels.
+
+    Attributes:
+        name: The class of the error.
+        pickled: The error itself, or None if it can't be pickled and read again.
+        text: Its traceback.
+    """
+
+    name: str
+    pickled: bytes | None
+    text: str
+
+
+@dataclass
+class _Job:
+    """What a worker knows of the job that its runs are about."""
+
+    key: int = -1
+    inherited: Any = None
+    fd: int = -1
+    label: tuple[int, int, list[int]] = (0, 0, [])
+    loaded: Any = None  # a new copy that nobody has opened yet
+    work: Callable[[Any, Clock], Any] | None = None
+    failure: BaseException | None = None
+    run: int = -1
+    opened: bool = field(default=False)
+
+    def load(self) -> Any:
+        if self.inherited is not None:
+            return self.inherited
+        job, self.loaded = self.loaded, None
+        return open_parcel(self.fd, self.label) if job is None else job
+
+    def forget(self) -> None:
+        self.work = self.failure = None
+        self.opened = False
+
+
+def serve(channel: Channel, page: Page, parent: int, by_signal: bool, inherited: Any = None) -> None:
+    """Does what the channel asks for until it ends.
+
+    Args:
+        channel: To the process that feeds this one.
+        page: Shared with it.
+        parent: Number of the process that this one was forked from; this one ends with it.
+        by_signal: Whether the kernel may tell of that end. It does so when the forking *thread* ends, so it may if that
+            was the parent's main thread.
+        inherited: The job of all runs, where this process was forked with it.
+    """
+    _reset_signals()
+    _leave_with(parent, by_signal)
+    page.dump_stacks_here()
+    _use_one_core()
+    channel.send(("ready",))
+    _Worker(channel, page, inherited).run()
+
+
+class _Worker:
+    def __init__(self, channel: Channel, page: Page, inherited: Any) -> None:
+        self._channel = channel
+        self._page = page
+        self._job = _Job(inherited=inherited)
+        self._arena: mmap | None = None
+        self._slot_bytes = 0
+
+    def run(self) -> None:
+        """Until the other end is gone."""
+        asked_for: dict[str, Callable[..., None]] = {
+            "parcel": self._take_parcel,
+            "begin": self._begin,
+            "arena": self._take_arena,
+            "piece": self._carry_out,
+            "end": self._end,
+        }
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                (kind, *what), fds = self._channel.receive()
+                asked_for[kind](*what, *fds)
+
+    # jobs ------------------------------------------------------------------------------------------------------------
+
+    def _take_parcel(self, key: int, label: tuple[int, int, list[int]], fd: int) -> None:
+        if self._job.fd >= 0:
+            os.close(self._job.fd)
+        self._job = _Job(key=key, fd=fd, label=label)
+
+    def _begin(
+        self, run: int, id: int, count: int, setup: Any, fresh: bool, path: list[str] | None, directory: str | None
+    ) -> None:
+        job = self._job
+        job.run = run
+        try:
+            if path is not None:
+                sys.path[:] = path
+            if directory is not None and directory != os.getcwd():
+                os.chdir(directory)
+            seat = Seat(id, count, setup, self._page)
+            if fresh or not job.opened:
+                job.forget()
+                job.work = job.load().open(seat)
+                job.opened = True
+            elif (again := getattr(job.work, "restart", None)) is not None:
+                again(seat)
+        except BaseException as error:  # met by the consumer in the first result that it waits for
+            job.failure = error
+
+    def _end(self, run: int, keep: bool) -> None:
+        job = self._job
+        if keep or run != job.run:
+            return
+        job.forget()
+        if job.inherited is None and job.loaded is None:
+            # The next run's copy, made while nobody waits for it.
+            with contextlib.suppress(BaseException):
+                job.loaded = open_parcel(job.fd, job.label)
+        gc.collect()
+
+    # pieces ----------------------------------------------------------------------------------------------------------
+
+    def _take_arena(self, slot_bytes: int, fd: int) -> None:
+        try:
+            self._arena = mmap(fd, 0)
+            self._slot_bytes = slot_bytes
+        finally:
+            os.close(fd)
+
+    def _carry_out(self, run: int, number: int, piece: Any, slot: int) -> None:
+        if not self._page.is_wanted(run, number):
+            self._channel.send(("skipped", run, number))
+            return
+        clock = Clock()
+        self._page.begin(run, number)
+        try:
+            job = self._job
+            if job.failure is not None:
+                raise job.failure
+            assert job.work is not None
+            with clock.stage("piece"):
+                value = job.work(piece, clock)
+            with clock.stage("send"):
+                stream, buffers = pack(value)
+            del value
+        except BaseException as error:
+            # Not in a thread of a queue's: what can't be sent must reach the consumer as an error like any other.
+            self._channel.send(("failed", run, number, _failure(error), clock.seconds))
+            self._page.end()
+            return
+        self._deliver(run, number, stream, buffers, slot, clock)
+        self._page.end()
+
+    def _deliver(
+        self, run: int, number: int, stream: bytes, buffers: list[memoryview], slot: int, clock: Clock
+    ) -> None:
+        sizes = [buffer.nbytes for buffer in buffers]
+        need = total_bytes(buffers)
+        if not need:
+            self._channel.send(("done", run, number, stream, sizes, -1, clock.seconds))
+        elif self._arena is not None and slot >= 0 and need <= self._slot_bytes:
+            begin = slot * self._slot_bytes
+            with clock.stage("send"):
+                write_buffers(memoryview(self._arena)[begin : begin + aligned(need)], buffers)
+            self._channel.send(("done", run, number, stream, sizes, slot, clock.seconds))
+        else:
+            with clock.stage("send"):
+                try:
+                    fd = make_segment(need)
+                except OSError as error:
+                    self._channel.send(("failed", run, number, _failure(_too_large(need, error)), clock.seconds))
+                    return
+            try:
+                with mmap(fd, need) as segment, memoryview(segment) as view:
+                    write_buffers(view, buffers)
+                self._channel.send(("done", run, number, stream, sizes, -1, clock.seconds), [fd])
+            finally:
+                os.close(fd)
+
+
+def _too_large(need: int, error: OSError) -> OSError:
+    return OSError(error.errno, f"a result of {need / 1e6:,.1f} MB finds no shared memory: {error.strerror}; make "
+                   "batches smaller or let fewer of them be read ahead")  # fmt: skip
+
+
+def _failure(error: BaseException) -> Failure:
+    text = "".join(traceback.format_exception(error))
+    try:
+        stream, buffers = pack(error)
+        pickled: bytes | None = None if buffers else stream
+    except Exception:
+        pickled = None
+    return Failure(type(error).__name__, pickled, text)
+
+
+def _use_one_core() -> None:
+    """Workers are many: one that takes all cores for itself slows down the others and the training."""
+    for name in _THREAD_POOLS:
+        os.environ.setdefault(name, "1")
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
+    if (cv2 := sys.modules.get("cv2")) is not None:
+        with contextlib.suppress(Exception):
+            cv2.setNumThreads(0)
+    gc.freeze()  # what was there before the fork stays shared with the parent, unvisited
+
+
+def _reset_signals() -> None:
+    """What the program has arranged for itself isn't meant for its workers."""
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    # The terminal sends it to the whole group; whoever feeds this process decides what becomes of it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _leave_with(parent: int, by_signal: bool) -> None:
+    """Ends this process when the one that it was forked from has gone, whatever it is doing then.
+
+    A channel's end is only seen between pieces.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    if by_signal and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it went before it could be watched
+            os._exit(1)
+    else:
+        threading.Thread(target=watch, name="headrace-parent", daemon=True).start()

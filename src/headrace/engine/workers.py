@@ -1,0 +1,321 @@
+"""Worker processes as the process that they work for sees them: how they are started, how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from headrace.engine.arena import Arena
+from headrace.engine.channel import Channel
+from headrace.engine.seat import Page
+from headrace.engine.worker import serve
+from headrace.errors import StuckError
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+Origin = Literal["fork", "zygote", "spawn"]
+
+_PRELOADED = ("numpy", "torch", "cloudpickle", "headrace", "headrace.torch")
+_BOOT_SECONDS = 120.0
+_alive: weakref.WeakSet[Worker] = weakref.WeakSet()
+
+
+def is_single_threaded() -> bool:
+    """Whether a fork of this process is safe: no other thread, of Python or not, may hold a lock in it."""
+    try:
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return threading.active_count() == 1 and sys.platform != "darwin"
+
+
+class Worker:
+    """One worker process.
+
+    Args:
+        origin: `"fork"`: of this process; `"zygote"`: of the zygote; `"spawn"`: an interpreter of its own.
+        inherited: The job that a fork is born with, if it is to get none by its channel.
+
+    Attributes:
+        channel: To it.
+        page: Shared with it.
+        pid: Its number.
+        key: The parcel that it has.
+        arena: The arena that it knows, whose slots it may be given.
+        pending: Pieces that it was sent and hasn't answered, by run and number; with each the slot that waits for it.
+    """
+
+    def __init__(self, origin: Origin, inherited: Any = None) -> None:
+        self.origin = origin
+        self.owner = os.getpid()
+        self.born = time.monotonic()
+        self.channel, end = Channel.pair()
+        self.page = Page()
+        self.key = -1
+        self.arena: Arena | None = None
+        self.pending: dict[tuple[int, int], tuple[Arena, int] | None] = {}
+        self._process: BaseProcess | subprocess.Popen[bytes] | None = None
+        self._zygote: _Zygote | None = None  # held, for its workers end with it
+        self._ended: int | None = None
+        self.pidfd = -1
+        try:
+            self.pid = self._start(end, inherited)
+            if hasattr(os, "pidfd_open"):
+                self.pidfd = os.pidfd_open(self.pid)
+        finally:
+            end.close()
+        _alive.add(self)
+
+    def _start(self, end: socket.socket, inherited: Any) -> int:
+        if self.origin == "fork":
+            import multiprocessing  # not before it is needed: programs without workers start sooner
+
+            process = multiprocessing.get_context("fork").Process(
+                target=_be_worker, args=(self, end, _is_main_thread(), inherited), name="headrace-worker", daemon=True
+            )
+            process.start()
+            self._process = process
+            assert process.pid is not None
+            return process.pid
+        if self.origin == "zygote":
+            self._zygote = _zygote()
+            return self._zygote.fork(end.fileno(), self.page.fd)
+        call = f"serve_alone({end.fileno()}, {self.page.fd}, {_is_main_thread()})"
+        self._process = _interpreter(call, [end.fileno(), self.page.fd])
+        return self._process.pid
+
+    def __repr__(self) -> str:
+        return f"Worker(pid {self.pid}, {self.origin})"
+
+    def is_alive(self) -> bool:
+        """Whether the process is still there."""
+        return self._status() is None
+
+    def _status(self) -> int | None:
+        """Its exit code, minus the signal's number if that ended it; None while it runs."""
+        if self._ended is None:
+            if isinstance(self._process, subprocess.Popen):
+                self._ended = self._process.poll()
+            elif self._process is not None:
+                self._ended = self._process.exitcode
+            elif self._zygote is not None and _is_gone(self.pidfd, self.pid):
+                self._ended = self._zygote.status(self.pid)
+        return self._ended
+
+    @property
+    def exitcode(self) -> int | None:
+        """As of `multiprocessing.Process`: None while it runs, negative if a signal ended it."""
+        return self._status()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for its end; whether it has come."""
+        deadline = time.monotonic() + seconds
+        pause = 0.001
+        while self.is_alive():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(pause, left))
+            pause = min(pause * 2, 0.05)
+        return True
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        if self.owner == os.getpid() and self.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                if self.pidfd >= 0:
+                    signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+                else:
+                    os.kill(self.pid, signal.SIGKILL)
+
+    def dismiss(self) -> None:
+        """Lets it end with the piece that it is in. `bury` must follow."""
+        self.channel.close()
+
+    def bury(self, grace: float) -> None:
+        """Waits for the end of a dismissed worker, makes it so after some seconds, and lets go of all that it had."""
+        self.channel.close()
+        if self.owner == os.getpid():
+            if not self.wait(grace):
+                self.kill()
+                self.wait(10.0)
+            if self.origin == "fork" and not self.is_alive():
+                cast("BaseProcess", self._process).close()
+                self._process = None
+        for slot in self.pending.values():
+            if slot is not None:
+                slot[0].put_back(slot[1])
+        self.pending.clear()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+        _alive.discard(self)
+
+    def how_it_ended(self) -> str:
+        """Exit code or signal, in words."""
+        code = self.exitcode
+        if code is None:
+            return "is out of reach"
+        if code >= 0:
+            return f"exited unexpectedly with code {code}"
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        hint = {
+            "SIGKILL": ", as the system does when memory runs out",
+            "SIGSEGV": ", a fault in native code",
+            "SIGBUS": ", a fault in native code, or in a file that was cut short while it was mapped",
+        }.get(name, "")
+        return f"was killed by signal {-code} ({name}){hint}"
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _be_worker(worker: Worker, end: socket.socket, by_signal: bool, inherited: Any) -> None:
+    parent = worker.owner
+    # A copy of another worker's end of a channel would keep that worker from seeing that we are gone.
+    for other in list(_alive):
+        other.channel.close()
+    worker.channel.close()
+    serve(Channel(end), worker.page, parent, by_signal, inherited)
+
+
+def _is_gone(pidfd: int, pid: int) -> bool:
+    if pidfd >= 0:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        return bool(poll.poll(0))
+    return not pathlib.Path(f"/proc/{pid}").exists()
+
+
+def _interpreter(call: str, fds: list[int]) -> subprocess.Popen[bytes]:
+    """A fresh interpreter that finds what this one finds, and makes a call of the module `zygote`."""
+    path = [entry for entry in sys.path if isinstance(entry, str)]
+    code = f"import sys; sys.path[:] = {path!r}; from headrace.engine import zygote; zygote.{call}"
+    return subprocess.Popen(
+        [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", code],  # type: ignore[attr-defined]
+        pass_fds=fds,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
+    )
+
+
+# the zygote ----------------------------------------------------------------------------------------------------------
+
+
+class _Zygote:
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self._lock = threading.Lock()
+        self._files: dict[str, float] = {}  # of the modules that it was told to import, when they were written
+        self._channel, end = Channel.pair()
+        try:
+            self._process = _interpreter(f"fork_workers({end.fileno()})", [end.fileno()])
+        finally:
+            end.close()
+        self.preload(_PRELOADED)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_process"):
+            self.close()
+
+    def is_there(self) -> bool:
+        return self.owner == os.getpid() and self._process.poll() is None
+
+    def is_up_to_date(self) -> bool:
+        # A module that has been edited and loaded anew here: workers must not go on with what it was.
+        return all(_written(name) == when for name, when in self._files.items())
+
+    def preload(self, modules: Iterable[str]) -> None:
+        new = [name for name in modules if name in sys.modules and name not in self._files and name != "__main__"]
+        if new:
+            self._files |= {name: _written(name) for name in new}
+            with self._lock, contextlib.suppress(OSError):
+                self._channel.send(("import", new, [entry for entry in sys.path if isinstance(entry, str)]))
+
+    def fork(self, end: int, page: int) -> int:
+        return int(self._ask(("fork",), [end, page]))
+
+    def status(self, pid: int) -> int:
+        if self.is_there():
+            with contextlib.suppress(StuckError):
+                return os.waitstatus_to_exitcode(int(self._ask(("status", pid), [])))
+        return -signal.SIGKILL  # its workers end with it
+
+    def _ask(self, question: tuple[Any, ...], fds: list[int]) -> Any:
+        with self._lock:
+            try:
+                self._channel.send(question, fds)
+                (_, answer), _ = self._channel.receive_within(_BOOT_SECONDS)
+            except (OSError, EOFError) as error:
+                code = self._process.poll()
+                raise StuckError(f"the process that starts workers gives no answer (exit code {code})") from error
+        return answer
+
+    def close(self) -> None:
+        self._channel.close()
+        if self.owner == os.getpid():
+            try:
+                self._process.wait(0.5)
+            except subprocess.TimeoutExpired:  # it is importing
+                self._process.kill()
+                self._process.wait()
+        else:
+            self._process.returncode = 0  # another process's child; nothing to wait for here
+
+
+def _written(module: str) -> float:
+    try:
+        return os.stat(sys.modules[module].__file__ or "").st_mtime
+    except (KeyError, AttributeError, OSError, TypeError):
+        return 0.0
+
+
+_the_zygote: _Zygote | None = None
+_zygote_lock = threading.Lock()
+
+
+def prepare_zygote(modules: Iterable[str] = ()) -> None:
+    """Has a zygote begin to import what workers will need, so that they needn't wait for it later.
+
+    Args:
+        modules: Names of further modules, of those that are loaded here.
+    """
+    _zygote().preload(modules)
+
+
+def _zygote() -> _Zygote:
+    global _the_zygote
+    with _zygote_lock:
+        if _the_zygote is None or not _the_zygote.is_there() or not _the_zygote.is_up_to_date():
+            _the_zygote = _Zygote()
+        return _the_zygote
+
+
+def close_zygote() -> None:
+    """Ends the zygote, if there is one."""
+    global _the_zygote
+    with _zygote_lock:
+        _the_zygote = None
+
+
+def _after_fork_in_child() -> None:
+    global _zygote_lock
+    _zygote_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
