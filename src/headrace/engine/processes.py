@@ -324,8 +324,8 @@ class ProcessRun(Generic[P]):
             for fd in fds:
                 os.close(fd)
             return
-        clock = Clock()
-        clock.seconds = rest[-1]
+        clock = Clock(seat)
+        clock.seconds, clock.began, clock.ended = rest[-1]
         self._finished += 1
         self._seconds += clock.seconds.get("piece", (0.0, 0.0))[0]
         if kind == "failed":

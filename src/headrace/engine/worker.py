@@ -33,8 +33,8 @@ _THREAD_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "
 #   ("end", run, keep)                               the run is over; keep: the opened job is used again
 # from a worker:
 #   ("ready",)
-#   ("done", run, number, stream, sizes, slot or -1, seconds by stage)   -1 with buffers: a segment's descriptor
-#   ("failed", run, number, Failure, seconds by stage)
+#   ("done", run, number, stream, sizes, slot or -1, clock)   -1 with buffers: a segment's descriptor
+#   ("failed", run, number, Failure, clock)
 #   ("skipped", run, number)                     nobody waited for it any more
 
 
@@ -104,6 +104,7 @@ class _Worker:
         self._job = _Job(inherited=inherited)
         self._arena: mmap | None = None
         self._slot_bytes = 0
+        self._id = 0
 
     def run(self) -> None:
         """Until the other end is gone."""
@@ -131,6 +132,7 @@ class _Worker:
     ) -> None:
         job = self._job
         job.run = run
+        self._id = id
         try:
             if path is not None:
                 sys.path[:] = path
@@ -170,7 +172,7 @@ class _Worker:
         if not self._page.is_wanted(run, number):
             self._channel.send(("skipped", run, number))
             return
-        clock = Clock()
+        clock = Clock(self._id)
         self._page.begin(run, number)
         try:
             job = self._job
@@ -184,7 +186,7 @@ class _Worker:
             del value
         except BaseException as error:
             # Not in a thread of a queue's: what can't be sent must reach the consumer as an error like any other.
-            self._channel.send(("failed", run, number, _failure(error), clock.seconds))
+            self._channel.send(("failed", run, number, _failure(error), _read(clock)))
             self._page.end()
             return
         self._deliver(run, number, stream, buffers, slot, clock)
@@ -196,25 +198,29 @@ class _Worker:
         sizes = [buffer.nbytes for buffer in buffers]
         need = total_bytes(buffers)
         if not need:
-            self._channel.send(("done", run, number, stream, sizes, -1, clock.seconds))
+            self._channel.send(("done", run, number, stream, sizes, -1, _read(clock)))
         elif self._arena is not None and slot >= 0 and need <= self._slot_bytes:
             begin = slot * self._slot_bytes
             with clock.stage("send"):
                 write_buffers(memoryview(self._arena)[begin : begin + aligned(need)], buffers)
-            self._channel.send(("done", run, number, stream, sizes, slot, clock.seconds))
+            self._channel.send(("done", run, number, stream, sizes, slot, _read(clock)))
         else:
             with clock.stage("send"):
                 try:
                     fd = make_segment(need)
                 except OSError as error:
-                    self._channel.send(("failed", run, number, _failure(_too_large(need, error)), clock.seconds))
+                    self._channel.send(("failed", run, number, _failure(_too_large(need, error)), _read(clock)))
                     return
             try:
                 with mmap(fd, need) as segment, memoryview(segment) as view:
                     write_buffers(view, buffers)
-                self._channel.send(("done", run, number, stream, sizes, -1, clock.seconds), [fd])
+                self._channel.send(("done", run, number, stream, sizes, -1, _read(clock)), [fd])
             finally:
                 os.close(fd)
+
+
+def _read(clock: Clock) -> tuple[dict[str, tuple[float, float]], float, float]:
+    return clock.seconds, clock.began, clock.ended
 
 
 def _too_large(need: int, error: OSError) -> OSError:
