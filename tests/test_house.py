@@ -31,11 +31,12 @@ ALLOWED = {
     "state": {"errors", "dataset"},
     "blocks": {"errors", "clock", "batch", "dataset", "engine", "plan", "state"},
     "schedule": {"blocks", "dataset", "engine", "plan", "state"},
-    "loader": {"errors", "clock", "blocks", "batch", "dataset", "engine", "formats", "schedule", "state"},
+    "profile": {"errors", "engine"},
+    "loader": {"errors", "clock", "blocks", "batch", "dataset", "engine", "formats", "profile", "schedule", "state"},
     "verify": {"batch", "dataset", "loader"},
     "cntk": {"", "errors", "clock", "batch", "formats", "plan", "engine"},  # "": the public surface
     "tf1": {"", "errors", "formats"},
-    "cli": {"", "errors", "batch", "formats", "cntk"},
+    "cli": {"", "errors", "batch", "formats", "cntk", "profile"},
     "nmt": {""},  # the public surface, `import headrace as hr`, and nothing behind it
 }
 OPTIONAL = {

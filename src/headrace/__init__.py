@@ -39,6 +39,7 @@ from headrace.formats.features import FixedLen, FixedLenSequence, RaggedFeature,
 from headrace.formats.tfrecord import TFRecordWriter
 from headrace.loader import Loader
 from headrace.plan import record_rng
+from headrace.profile import Profile
 from headrace.verify import assert_resumable
 from headrace.vocab import Vocab, build_vocab
 
@@ -72,6 +73,7 @@ __all__ = [
     "InferredCtf",
     "Loader",
     "PlanError",
+    "Profile",
     "Ragged",
     "RaggedFeature",
     "Sparse",

@@ -22,6 +22,7 @@ from headrace.cli.head import head
 from headrace.cli.index import index
 from headrace.cli.infer import infer
 from headrace.cli.output import DataProblem
+from headrace.cli.profile import profile
 
 _ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 # typer has brought click along under another name since 0.25; before, it was click's own.
@@ -63,6 +64,8 @@ app = typer.Typer(
 )
 for _command in (check, head, convert, index, infer):
     app.command()(_guarded(_command))
+# What follows the script is the script's, options too.
+app.command(context_settings={"allow_interspersed_args": False})(_guarded(profile))
 
 
 def _show_version(value: bool) -> None:
