@@ -129,7 +129,8 @@ class Draw:
             draws = self.one(True, False)
             data, known = data.map((lambda n, rng: n + rng.random()) if draws else (lambda n: n + 1), rng=draws), False
         if self.one(True, False, False):
-            data, known = self.filtered(data), False
+            data = self.filtered(data)
+        known = known or kind in ("ragged", "tokens")  # those without an index are measured
         size, drop = self.one(1, 2, 3, 7, 50), self.one(True, False, False)
         if known and self.one(True, True, False):
             limits: dict[str, Any] = self.one({"batch_size": size}, {"max_tokens": self.one(1, 6, 40)})

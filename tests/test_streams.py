@@ -73,9 +73,12 @@ def test_what_needs_all_records_refuses_a_stream_even_after_take(operation: Any)
             hr.Loader(operation(data).batch(2))
 
 
-def test_bucket_refuses_a_stream_when_the_loader_is_made() -> None:
-    with pytest.raises(hr.PlanError, match="bucket needs the lengths of the records"):
-        hr.Loader(stream(3).bucket(batch_size=2))
+def test_bucket_measures_a_stream_window_by_window() -> None:
+    rows = hr.from_iterable(lambda: ([n] * (n % 3) for n in range(11)))
+    batches = rows.bucket(2, width=1, window=6, ragged="")
+    found = [[row.tolist() for row in batch] for batch in hr.Loader(batches)]
+    assert found == [[[], []], [[1], [4]], [[2, 2], [5, 5]], [[], []], [[7], [10]], [[8, 8]]]
+    hr.assert_resumable(batches.map(lambda batch: batch), epochs=2)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -1,14 +1,17 @@
-"""From blocks of records that were filtered to batches: what is left is put together in the plan's order.
+"""From blocks of records that have been read (and filtered) to batches, in the plan's order.
 
 Workers read and filter blocks, in any order. Here, at the consumer, the records that are left are cut into batches,
 which may span blocks. A position after a batch is the block of its last record and the place after that record, and so
-the same on every rank and for any number of workers.
+the same on every rank and for any number of workers. Where records join buckets, a position is that of `BucketBatches`:
+a window, and how many of its batches come before; restoring reads the window again.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +20,8 @@ from headrace.batch.tree import Tree, concat, take
 from headrace.clock import Clock
 from headrace.dataset import Patience, Program
 from headrace.engine import Result, StatsCollector
-from headrace.errors import DataError
-from headrace.plan import Rows
+from headrace.errors import DataError, StateError
+from headrace.plan import Blocks, Filling, Rows
 from headrace.state import Position
 
 
@@ -74,11 +77,11 @@ class BlockStats(StatsCollector):
         self._of_batches.finished(clock, 0, delivered=False)
 
 
-class Assembler:
-    """Puts together batches of one epoch.
+class Assembler(ABC):
+    """Puts together batches of one epoch, from a position on.
 
     Args:
-        program: With filters.
+        program: With blocks.
         start: The position to begin at.
     """
 
@@ -89,12 +92,10 @@ class Assembler:
         self._start = start
         self._streams = bool(program.streams)
         self._patience = Patience(self._sifting.sifted.patience if self._sifting.endless else None)
-        sifted = self._sifting.sifted
-        # Records left by the filters so far: all batches before were full, so that is known from their number.
-        before = start.done * self._sifting.size
-        self._left = sifted.start + (before - 1) * sifted.step + 1 if before else 0
-        self._pending: list[tuple[Rows, Tree]] = []
-        self._missing = self._sifting.size
+
+    @abstractmethod
+    def _cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
+        """The batches."""
 
     def batches(self, blocks: Iterator[Result[Block]]) -> Iterator[Share]:
         """The batches, whole. The position after the last is the beginning of the next epoch.
@@ -120,8 +121,31 @@ class Assembler:
                 return
             held = following
 
+    def _join(self, parts: list[tuple[Rows, Tree]], after: Position) -> Share:
+        if len(parts) == 1:
+            return Share(*parts[0], after)
+        rows = Rows(
+            np.concatenate([part.ids for part, _ in parts], axis=1), np.concatenate([part.passes for part, _ in parts])
+        )
+        try:
+            return Share(rows, concat([tree for _, tree in parts]), after)
+        except ValueError as error:
+            where = ", ".join(self._reader.where(part.ids[:, 0]) for part, _ in parts)
+            raise DataError(f"records of one batch don't fit together (those from {where} on): {error}") from None
+
+
+class RunAssembler(Assembler):
+    """Puts records together that come after each other."""
+
+    def __init__(self, program: Program, start: Position) -> None:
+        super().__init__(program, start)
+        sifted = self._sifting.sifted
+        # Records left by the filters so far: all batches before were full, so that is known from their number.
+        before = start.done * self._sifting.size
+        self._left = sifted.start + (before - 1) * sifted.step + 1 if before else 0
+
     def _cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
-        done = self._start.done
+        done, pending, missing = self._start.done, [], self._sifting.size
         if self._is_over():
             return
         for result in blocks:
@@ -129,17 +153,18 @@ class Assembler:
             self._patience.saw(len(block.rows), len(kept))
             places = self._select(len(kept))
             while len(places):
-                taken, places = places[: self._missing], places[self._missing :]
+                taken, places = places[:missing], places[missing:]
                 last = int(kept[taken[-1]])
-                self._pending.append((block.rows.take(kept[taken]), take(tree, taken)))
-                self._missing -= len(taken)
-                if not self._missing:
+                pending.append((block.rows.take(kept[taken]), take(tree, taken)))
+                missing -= len(taken)
+                if not missing:
                     done += 1
-                    yield self._join(Position(self._start.epoch, block.index, block.offset + last + 1, done))
+                    yield self._join(pending, Position(self._start.epoch, block.index, block.offset + last + 1, done))
+                    pending, missing = [], self._sifting.size
             if self._is_over():
                 break
-        if self._pending and not self._sifting.drop_remainder:
-            yield self._join(Position(self._start.epoch + 1))
+        if pending and not self._sifting.drop_remainder:
+            yield self._join(pending, Position(self._start.epoch + 1))
 
     def _select(self, count: int) -> NDArray[np.int64]:
         """Which of the next so many records come: all, or those of a slice."""
@@ -159,18 +184,66 @@ class Assembler:
         stop = self._sifting.sifted.stop
         return stop is not None and self._left >= stop
 
-    def _join(self, after: Position) -> Share:
-        parts, self._pending, self._missing = self._pending, [], self._sifting.size
-        if len(parts) == 1:
-            return Share(*parts[0], after)
-        rows = Rows(
-            np.concatenate([part.ids for part, _ in parts], axis=1), np.concatenate([part.passes for part, _ in parts])
-        )
-        try:
-            return Share(rows, concat([tree for _, tree in parts]), after)
-        except ValueError as error:
-            where = ", ".join(self._reader.where(part.ids[:, 0]) for part, _ in parts)
-            raise DataError(f"records of one batch don't fit together (those from {where} on): {error}") from None
+
+class BucketAssembler(Assembler):
+    """Puts records of like length together, window by window."""
+
+    def __init__(self, program: Program, start: Position) -> None:
+        super().__init__(program, start)
+        assert isinstance(program.plan, Blocks)
+        assert self._sifting.buckets is not None
+        self._plan = program.plan
+        self._buckets = self._sifting.buckets
+        self._skip = start.batch
+
+    def _cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
+        epoch, done = self._start.epoch, self._start.done
+        for window, found in groupby(blocks, lambda result: self._plan.span_of(result.piece.index)):
+            batches = self._of_window(found)
+            skip = self._skip if window == self._start.window else 0
+            if sum(1 for _ in islice(batches, skip)) < skip:
+                raise StateError(
+                    f"the loader's state is damaged: it is after batch {skip} of window {window}, which has fewer"
+                )
+            for number, parts in enumerate(batches, skip + 1):
+                done += 1
+                yield self._join(parts, Position(epoch, window, number, done))
+
+    def _of_window(self, blocks: Iterable[Result[Block]]) -> Iterator[list[tuple[Rows, Tree]]]:
+        filling = Filling(self._sifting.size or None, self._buckets.max_tokens, self._buckets.boundaries)
+        pending: dict[int, list[tuple[Rows, Tree]]] = {}
+        for result in blocks:
+            block, (tree, kept) = result.piece, result.value
+            self._patience.saw(len(block.rows), len(kept))
+            if not len(kept):
+                continue
+            rows = block.rows.take(kept)
+            full, left = filling.add(self._buckets.lengths.of(rows, tree))
+            for bucket, places in full:
+                yield [*pending.pop(bucket, ()), *_picked(rows, tree, places)]
+            for bucket, places in left:
+                pending.setdefault(bucket, []).extend(_picked(rows, tree, places))
+        if not self._sifting.drop_remainder:
+            yield from (pending.pop(bucket) for bucket in filling.rest())
+
+
+def _picked(rows: Rows, tree: Tree, places: list[int]) -> list[tuple[Rows, Tree]]:
+    index = np.array(places, np.int64)
+    return [(rows.take(index), take(tree, index))] if places else []
+
+
+def first_block(program: Program, start: Position) -> tuple[int, int]:
+    """The block to begin with, and the place in it. A window of buckets is read from its beginning."""
+    if program.sifting is None or program.sifting.buckets is None:
+        return start.window, start.batch
+    assert isinstance(program.plan, Blocks)
+    return program.plan.first_of(start.window), 0
+
+
+def assembler(program: Program, start: Position) -> Assembler:
+    """What puts together a program's batches."""
+    assert program.sifting is not None
+    return (RunAssembler if program.sifting.buckets is None else BucketAssembler)(program, start)
 
 
 def shares(batches: Iterator[Share], rank: int, world_size: int, split: str, uneven: str) -> Iterator[Share]:

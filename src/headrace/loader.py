@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headrace.batch.convert import deliver
 from headrace.batch.tree import Tree
-from headrace.blocks import Assembler, Block, BlockStats, Share, shares
+from headrace.blocks import Block, BlockStats, Share, assembler, first_block, shares
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
 from headrace.engine import Result, Stats, StatsCollector, Work, run_inline, run_threads
@@ -181,7 +181,7 @@ class Loader:
             results = self._run_pieces(self._schedule.pieces(self._position), self._carry_out, self._stats)
         else:
             blocks = self._run_pieces(self._schedule.blocks(self._position), self._sift, BlockStats(self._stats))
-            batches = Assembler(self._program, self._position).batches(blocks)
+            batches = assembler(self._program, self._position).batches(blocks)
             split = shares(batches, self._rank, self._world_size, self._split, self._uneven)
             results = run_inline(split, self._finish, self._stats)
         try:
@@ -305,11 +305,16 @@ class Loader:
         self._position = position
 
     def _check_place(self, position: Position) -> None:
-        windows = self._program.plan.num_windows(position.epoch)
-        batches = 0
-        if windows is None or position.window < windows:
-            window = self._schedule.window(position.epoch, position.window)
-            batches = len(window) if self._program.sifting is None else len(window.rows(0))
+        program = self._program
+        windows, index, batches = program.plan.num_windows(position.epoch), position.window, 0
+        bucketed = program.sifting is not None and program.sifting.buckets is not None
+        if bucketed:
+            index, _ = first_block(program, position)
+        if windows is None or index < windows:
+            if bucketed:
+                return  # how many batches the window has is seen when it is read
+            window = self._schedule.window(position.epoch, index)
+            batches = len(window) if program.sifting is None else len(window.rows(0))
         elif position.window > 0:
             raise StateError(
                 f"the loader's state is damaged: it is in window {position.window}, the epoch has {windows} windows"

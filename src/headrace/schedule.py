@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from headrace.blocks import Block
+from headrace.blocks import Block, first_block
 from headrace.dataset import Program
 from headrace.engine import StatsCollector
 from headrace.plan import Rows, Window
@@ -119,7 +119,7 @@ class Schedule:
     def blocks(self, start: Position) -> Iterator[Block]:
         """The blocks from a position to the end of its epoch, the first from that place in it on."""
         assert self._program.sifting is not None
-        index, offset = start.window, start.batch
+        index, offset = first_block(self._program, start)
         windows = self._program.plan.num_windows(start.epoch)
         while windows is None or index < windows:
             rows = self.window(start.epoch, index).rows(0).take(slice(offset, None))

@@ -17,7 +17,7 @@ _LONGEST_PIPELINE = 480  # characters of description that are kept in words; the
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the plan: before the batch `batch` of a window of an epoch; with filters, before a place in a block.
+    """A place in the plan: before the batch `batch` of a window of an epoch; after filters, before a place in a block.
 
     Attributes:
         epoch: Counted from 0.
@@ -77,7 +77,8 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
             raise StateError(f"the loader's state is damaged: {number!r:.60} is no position")
     position = Position(*numbers)
     begun = position.window > 0 or position.batch > 0
-    if program.sifting is not None:  # what the filters leave isn't known, but of nothing there are no batches
+    if program.sifting is not None and program.sifting.buckets is None:
+        # What the filters leave isn't known, but of nothing there are no batches.
         possible = begun or position.done == 0
     else:
         possible = position.done >= position.batch and (position.window > 0 or position.done == position.batch)

@@ -39,8 +39,8 @@ def test_bucket_by_a_function_of_lengths() -> None:
 
 
 def test_bucket_needs_lengths() -> None:
-    with pytest.raises(hr.PlanError, match="bucket needs the lengths of the records, known are those of no column"):
-        hr.Loader(hr.from_dataset([1, 2]).bucket(batch_size=2))
+    with pytest.raises(hr.DataError, match=r"bucket needs columns with rows .* of no column in record 0"):
+        list(hr.Loader(hr.from_dataset([1, 2]).bucket(batch_size=2)))
     data = hr.from_dataset([[1], [2, 2]], lengths=[1, 2])
     assert len(list(hr.Loader(data.bucket(batch_size=2, width=1)))) == 2
     with pytest.raises(hr.DataError, match="one integer for each of 2 records"):

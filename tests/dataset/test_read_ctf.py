@@ -120,7 +120,7 @@ def test_buckets_go_by_the_lengths_of_streams(tagged: pathlib.Path) -> None:
 
 
 def test_plain_columns_have_no_lengths(lined: pathlib.Path) -> None:
-    with pytest.raises(hr.PlanError, match="bucket needs the lengths"):
+    with pytest.raises(hr.DataError, match="bucket needs columns with rows of some length"):
         list(hr.Loader(hr.read_ctf(lined, LINED).bucket(batch_size=4)))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,17 @@ from headrace.batch.collate import collate
 from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, leaves, map_leaves, take
 from headrace.clock import Clock
-from headrace.dataset.length_filter import known_lengths
+from headrace.dataset.lengths import BucketLengths, FoundLengths, LengthKey
 from headrace.dataset.node import (
     BatchNode,
     BatchReader,
     BatchRecords,
+    Bucketing,
     Node,
     Numbering,
     Reader,
+    Records,
+    Sifted,
     Sifting,
     arguments,
     function_name,
@@ -30,8 +33,7 @@ from headrace.dataset.node import (
 from headrace.errors import PlanError
 from headrace.plan import Rows
 
-if TYPE_CHECKING:
-    LengthKey = Callable[[Mapping[str, NDArray[np.int64]]], NDArray[np.int64]]
+_BLOCK = 1024  # positions that are read as one piece where lengths are measured; no saved position counts them
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class Bucket(BatchNode):
         by: Columns whose longest counts, or a function of all columns' lengths; None takes all known.
         window: Records that are planned together; None is the whole epoch.
         drop_remainder: Leave out batches that aren't full at the end of a window.
+        ragged: Columns whose rows vary in length, besides those that `by` names.
     """
 
     parent: Node
@@ -91,6 +94,7 @@ class Bucket(BatchNode):
     by: tuple[str, ...] | LengthKey | None
     window: int | None
     drop_remainder: bool
+    ragged: tuple[str, ...] = ()
 
     @property
     def parents(self) -> tuple[Node, ...]:
@@ -113,11 +117,18 @@ class Bucket(BatchNode):
         return f"bucket({words}{', drop_remainder' if self.drop_remainder else ''})"
 
     def build(self, numbering: Numbering) -> BatchRecords:
-        """Plans batches by the lengths that the index knows."""
-        built = self.parent.build(numbering).unsifted("bucket", "leave out by filter_length, or use batch(…)")
+        """Plans batches by the lengths that the index knows, or makes them of records that have been read."""
+        built = self.parent.build(numbering)
+        named = () if callable(self.by) else self.by or ()
+        reader = CollateReader(built.reader, (*self.ragged, *named), self.drop_remainder)
         lengths = BucketLengths(built.reader, self.by)
-        if built.plan.length != 0:
-            lengths(built.plan.locate(0, np.zeros(1, np.int64)))  # unknown lengths are refused here, not in mid-run
+        known = built.sifted is None
+        if known and built.plan.length != 0:
+            known = lengths.known(first := built.plan.locate(0, np.zeros(1, np.int64)))
+            if known:
+                lengths(first)  # what a function gives is looked at here, not in mid-run
+        if not known:
+            return self._measured(built, reader, not numbering.streams)
         plan = plans.BucketBatches(
             built.plan,
             lengths,
@@ -127,30 +138,27 @@ class Bucket(BatchNode):
             window=self.window,
             drop_remainder=self.drop_remainder,
         )
-        return BatchRecords(plan, CollateReader(built.reader, (), self.drop_remainder))
+        return BatchRecords(plan, reader)
 
-
-class BucketLengths:
-    """The length that decides a record's bucket."""
-
-    def __init__(self, reader: Reader, by: tuple[str, ...] | LengthKey | None) -> None:
-        self.reader = reader
-        self.by = by
-
-    def __call__(self, rows: Rows) -> NDArray[np.integer]:
-        """One length for each row, shape `(rows,)`."""
-        if callable(self.by):
-            known = known_lengths(self.reader, rows, None, "bucket")
-            lengths = np.asarray(self.by(known))
-            if lengths.shape != (len(rows),) or lengths.dtype.kind not in "iu":
-                raise PlanError(
-                    f"bucket(by={function_name(self.by)}) must give one integer for each of {len(rows)} records, "
-                    f"got {lengths.dtype} of shape {lengths.shape}"
-                )
-        else:
-            columns = list(known_lengths(self.reader, rows, self.by, "bucket").values())
-            lengths = columns[0] if len(columns) == 1 else np.maximum.reduce(columns)
-        return lengths  # in whatever type they came: the plan refuses what is out of range
+    def _measured(self, built: Records, reader: CollateReader, is_whole: bool) -> BatchRecords:
+        names = reader.column_names()
+        for name in () if callable(self.by) else self.by or ():
+            if names is not None and name not in names:
+                raise PlanError(f"bucket goes by column {name!r}; the columns are {names}")
+        sifted = built.sifted or Sifted(_BLOCK, None)
+        if sifted.is_slice:
+            raise PlanError(
+                "bucket can't follow take, skip, slice or shard of what a filter left: where in it a window begins is "
+                "known only as it is read; cut before the filter, or give each rank its share by "
+                "Loader(rank=…, world_size=…)"
+            )
+        if built.plan.length is None and self.window is None:
+            raise PlanError("bucket needs a window for a plan that is endless or of unknown length, got window=None")
+        buckets = Bucketing(FoundLengths(built.reader, self.by), self.max_tokens, self.boundaries)
+        size = self.batch_size or 0
+        endless = built.plan.length is None and is_whole
+        sifting = Sifting(built.reader, size, self.drop_remainder, sifted, endless, buckets)
+        return BatchRecords(plans.Blocks(built.plan, sifted.block, self.window), reader, sifting)
 
 
 def width_boundaries(width: int, count: int) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ from headrace.formats.features import Feature
 from headrace.vocab import Vocab
 
 if TYPE_CHECKING:
-    from headrace.dataset.batch import LengthKey
+    from headrace.dataset.lengths import LengthKey
 
 
 _AFTER_BATCH = "comes after batch(…) or bucket(…)"
@@ -183,7 +183,7 @@ class Dataset:
 
         Records are read and filtered in blocks of positions, each of which any worker can do; a saved position is a
         block and a place in it, so restoring reads one block at most again. `take`, `skip`, `slice` and `shard` after
-        a filter count what it left; `zip`, `mix` and `bucket` come before it. Every rank filters all records.
+        a filter count what it left; `zip` and `mix` come before it. Every rank filters all records.
 
         Args:
             fn: Takes a record and gives a bool. It must be a function of the record alone.
@@ -319,13 +319,16 @@ class Dataset:
         by: str | Sequence[str] | LengthKey | None = None,
         window: int | Literal["auto"] | None = "auto",
         drop_remainder: bool = False,
+        ragged: str | Sequence[str] = (),
     ) -> Batches:
         """Puts records of like length together, so that little is padding.
 
         Records join the bucket of their length in the order they come; a full bucket comes out as a batch at once, and
         what is left at the end of a window comes out shortest first. Lengths are those of the index, so nothing is
         read to plan this, and the plan is exact: the same batches for any workers, and a saved position is a few
-        numbers. (tf.data's `group_by_window` gives the same batches where the window is the whole epoch.)
+        numbers. (tf.data's `group_by_window` gives the same batches where the window is the whole epoch.) Where no
+        index knows them (after `parse_example` or `map`, in streams), and after `filter`, the same batches are made of
+        records that have been read: every rank then reads all, and restoring reads a window again.
 
         Args:
             batch_size: Records a batch, over all ranks. Give this or `max_tokens`.
@@ -340,10 +343,11 @@ class Dataset:
             window: Records that are planned together, of which a few batches at the end may not be full; None is the
                 whole epoch. `"auto"` is 1,000 batches, or 131,072 records with `max_tokens`.
             drop_remainder: Leave out batches that aren't full at the end of a window.
+            ragged: As for `batch`; columns named in `by` are among them.
 
         Raises:
-            PlanError: If not exactly one of `batch_size` and `max_tokens` is given, or an argument is out of range;
-                when compiled, if lengths aren't known.
+            PlanError: If not exactly one of `batch_size` and `max_tokens` is given, or an argument is out of range.
+            DataError: In the run, if records have no lengths.
 
         Example:
             >>> import headrace as hr
@@ -373,7 +377,8 @@ class Dataset:
             window = 131_072 if batch_size is None else 1000 * batch_size
         window = size("bucket", "window", window)
         key = by if callable(by) else as_columns(by)
-        return Batches(Bucket(self._node, batch_size, max_tokens, edges, key, window, drop_remainder))
+        rows = as_columns(ragged) or ()
+        return Batches(Bucket(self._node, batch_size, max_tokens, edges, key, window, drop_remainder, rows))
 
     # looking at it -------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from headrace.plan import BatchPlan, Plan, Rows
 
 if TYPE_CHECKING:
     from headrace.dataset.leaf import StreamReader
+    from headrace.dataset.lengths import FoundLengths
     from headrace.dataset.tokens import Encoding
 
 
@@ -230,9 +231,9 @@ class BatchRecords:
     """A compiled description of batches.
 
     Attributes:
-        plan: The batches; with filters, the blocks that are filtered as one piece.
+        plan: The batches; or the blocks that are read as one piece, if batches are made of what has been read.
         reader: How batches are read.
-        sifting: How batches are made of what filters leave, if there are filters.
+        sifting: How batches are made of what has been read, if only then it is known which records come together.
     """
 
     plan: BatchPlan
@@ -241,15 +242,31 @@ class BatchRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class Bucketing:
+    """How records that have been read join buckets.
+
+    Attributes:
+        lengths: Gives the lengths that decide on it.
+        max_tokens: Items a padded batch may have, or None if records are counted.
+        boundaries: Lengths at which a new bucket begins.
+    """
+
+    lengths: FoundLengths
+    max_tokens: int | None
+    boundaries: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Sifting:
-    """How batches are made of what filters leave.
+    """How batches are made of records that have been read: what filters leave, or what has a length only then.
 
     Attributes:
         reader: Reads and filters records.
-        size: Records a batch.
-        drop_remainder: Whether the last batch of an epoch is left out if it has fewer.
+        size: Records a batch; 0 if tokens are counted.
+        drop_remainder: Whether batches that aren't full are left out, at the end of an epoch or (of buckets) a window.
         sifted: Which of the records come.
         endless: Whether the plan has no end and no stream that could end.
+        buckets: How records of like length come together; None puts those together that come after each other.
     """
 
     reader: Reader
@@ -257,6 +274,7 @@ class Sifting:
     drop_remainder: bool
     sifted: Sifted
     endless: bool
+    buckets: Bucketing | None = None
 
 
 class AnyNode(ABC):

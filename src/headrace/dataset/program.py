@@ -21,7 +21,7 @@ class Program:
         steps: The description in words, sources first.
         sources: Where the records come from, in the order of their leaf numbers.
         streams: The readers of those that are streams, which `reader.advance` must be told of in order.
-        sifting: How batches are made of what filters leave; the plan then has blocks, not batches.
+        sifting: How batches are made of what has been read; the plan then has blocks, not batches.
     """
 
     plan: BatchPlan

@@ -12,6 +12,7 @@ CNTK's way is apart: `cntk_order.py` orders a sweep, `timeline.py` measures swee
 from headrace.plan.base import Plan
 from headrace.plan.batches import BatchPlan, Blocks, FixedBatches, Window
 from headrace.plan.bucket import BucketBatches
+from headrace.plan.filling import Filling
 from headrace.plan.interleave import Interleave
 from headrace.plan.mix import Mix
 from headrace.plan.order import Concat, Leaf, Repeat, Shard, Slice, Widen, Without, Zip
@@ -25,6 +26,7 @@ __all__ = [
     "Blocks",
     "BucketBatches",
     "Concat",
+    "Filling",
     "FixedBatches",
     "Interleave",
     "Leaf",

@@ -138,6 +138,7 @@ class Blocks(BatchPlan):
     Args:
         plan: Where the records come from.
         size: Positions a block.
+        span: Positions that are bucketed together, of which no block is in two; None takes the whole epoch.
 
     Raises:
         PlanError: If the size is less than 1.
@@ -148,11 +149,13 @@ class Blocks(BatchPlan):
         [[8, 9]]
     """
 
-    def __init__(self, plan: Plan, size: int) -> None:
+    def __init__(self, plan: Plan, size: int, span: int | None = None) -> None:
         self.plan = plan
         self.size = whole_number("filter", "block", size, 1)
         if self.size > MAX_LENGTH:
             raise PlanError(f"filter needs a block of at most 2^62, got {size}")
+        self.span = None if span is None else min(whole_number("bucket", "window", span, 1), MAX_LENGTH)
+        self._per_span = None if self.span is None else -(-self.span // self.size)
 
     def num_batches(self, epoch: int) -> int | None:
         """Nobody knows before the data are read."""
@@ -160,16 +163,33 @@ class Blocks(BatchPlan):
 
     def num_windows(self, epoch: int) -> int | None:
         """The plan's records by the size."""
-        return None if self.plan.length is None else -(-self.plan.length // self.size)
+        if self.plan.length is None:
+            return None
+        if self.span is None or self._per_span is None:
+            return -(-self.plan.length // self.size)
+        spans, rest = divmod(self.plan.length, self.span)
+        return spans * self._per_span - (-rest // self.size)
+
+    def span_of(self, index: int) -> int:
+        """The number of the span that a block is in."""
+        return 0 if self._per_span is None else index // self._per_span
+
+    def first_of(self, span: int) -> int:
+        """The first block of a span."""
+        return span * (self._per_span or 1)
 
     def _window(self, epoch: int, index: int) -> Window:
         start, length = index * self.size, self.plan.length
         stop = start + self.size
+        if self.span is not None and self._per_span is not None:
+            span, number = divmod(index, self._per_span)
+            start = span * self.span + number * self.size
+            stop = min(start + self.size, (span + 1) * self.span)
         return _Run(self.plan, epoch, start, stop if length is None else min(stop, length), self.size)
 
     def describe(self) -> str:
-        """The size."""
-        return f"blocks({self.size})"
+        """The size, and the span if there is one."""
+        return f"blocks({self.size}{'' if self.span is None else f', span={self.span}'})"
 
 
 class _Run(Window):
