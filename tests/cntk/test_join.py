@@ -83,7 +83,7 @@ def test_each_has_a_budget_of_its_own() -> None:
     other = InMemory([1] * 6, lost=[3], streams=("y",), max_errors=0, name="b")
     source = MinibatchSource([first, other], randomize=False, trace_level=0)
     assert keys_of(source.next_minibatch(3)) == [0, 1, 2]
-    with pytest.raises(hr.DataError, match=r"allowed errors \(0\) while reading b: mistake in 3"):
+    with pytest.raises(hr.DataError, match=r"\(max_errors=0\) while reading b; .*: mistake in 3"):
         source.next_minibatch(3)
 
 

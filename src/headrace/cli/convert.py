@@ -19,6 +19,7 @@ from headrace.errors import PlanError
 from headrace.formats.arrow import write_arrow
 from headrace.formats.exchange import Block, block_of
 from headrace.formats.jsonl import write_jsonl
+from headrace.formats.mistakes import Mistakes
 from headrace.formats.npz import write_npz
 from headrace.formats.packed import is_packed
 from headrace.formats.sequences import SequenceSource
@@ -58,20 +59,24 @@ def convert(
     _check_output(input_, output, overwrite)
     one = single_input(input_, from_, streams, config, section, skip_ids=skip_ids, double=double)
     source = open_input(one)
-    tolerated = _Tolerated(one.max_errors if max_errors is None else max_errors)
+    mistakes = Mistakes(
+        one.max_errors if max_errors is None else max_errors,
+        advice="headrace check lists all problems, --max-errors tolerates some",
+        error=DataProblem,
+    )
     try:
-        written = WRITERS[form](os.fspath(output), source, tolerated)
+        written = WRITERS[form](os.fspath(output), source, mistakes)
     except OSError as error:
         if error.filename is None:  # in writing, which says no more than that the disk is full
             error.filename = os.fspath(output)
         raise
     finally:
         source.close()
-    if tolerated.problems:
-        remark(f"warning: {count(tolerated.problems, 'problem')}; headrace check lists them")
+    if mistakes.count:
+        remark(f"warning: {count(mistakes.count, 'problem')}; headrace check lists them")
     if as_json:
         size = output.stat().st_size
-        print_json({"file": str(output), "sequences": written, "bytes": size, "problems": tolerated.problems})
+        print_json({"file": str(output), "sequences": written, "bytes": size, "problems": mistakes.count})
     else:
         line(f"{output}: {count(written, 'sequence')}, {count(output.stat().st_size, 'byte')}")
     return 0
@@ -91,38 +96,24 @@ def _check_output(input_: Path, output: Path, overwrite: bool) -> None:
         raise PlanError(f"{output} is the file that is read; write to another one")
 
 
-class _Tolerated:
-    """Problems so far, and how many there may be."""
-
-    def __init__(self, most: int) -> None:
-        self.most, self.problems = most, 0
-
-    def add(self, number: int, first: Callable[[int], str]) -> None:
-        self.problems += number
-        if self.problems > self.most:
-            # The one beyond what is allowed.
-            text = first(number - (self.problems - self.most))
-            raise DataProblem(f"{text} (headrace check lists all problems; --max-errors tolerates some)")
-
-
-def _blocks(source: SequenceSource, tolerated: _Tolerated) -> Iterator[Block]:
+def _blocks(source: SequenceSource, mistakes: Mistakes) -> Iterator[Block]:
     keys = source.keys()
     for part in parts(source, "converting"):
         if len(part.parsed.error_rows):
-            tolerated.add(len(part.parsed.error_rows), part.parsed.explain)
+            mistakes.add(np.ones(len(part.parsed.error_rows), np.int64), part.parsed.explain)
         yield block_of(keys[part.first : part.first + part.records], part.parsed)
 
 
-def _columns(source: SequenceSource, tolerated: _Tolerated, counter: list[int]) -> Iterator[dict[str, Any]]:
+def _columns(source: SequenceSource, mistakes: Mistakes, counter: list[int]) -> Iterator[dict[str, Any]]:
     """The blocks as columns, for writers that take those."""
-    for block in _blocks(source, tolerated):
+    for block in _blocks(source, mistakes):
         counter.append(len(block.keys))
         yield dict(block.columns)
 
 
-def _write_cbf(path: str, source: SequenceSource, tolerated: _Tolerated) -> int:
+def _write_cbf(path: str, source: SequenceSource, mistakes: Mistakes) -> int:
     counter: list[int] = []
-    hr.write_cbf(path, _columns(source, tolerated, counter))
+    hr.write_cbf(path, _columns(source, mistakes, counter))
     return sum(counter)
 
 
@@ -130,24 +121,24 @@ class _NeedsIds(Exception):
     """A sequence has another number of samples than one."""
 
 
-def _write_ctf(path: str, source: SequenceSource, tolerated: _Tolerated) -> int:
+def _write_ctf(path: str, source: SequenceSource, mistakes: Mistakes) -> int:
     """Lines without ids where each sequence has one sample of each stream and the keys say no more than the order."""
     keys = source.keys()
     if source.sizes is None and (len(keys) < 2 or bool((np.diff(keys) == 1).all())):
         try:
-            return _write_lines(path, source, tolerated, ids=False)
+            return _write_lines(path, source, mistakes, ids=False)
         except _NeedsIds:
-            tolerated.problems = 0
-    return _write_lines(path, source, tolerated, ids=True)
+            mistakes.forget()
+    return _write_lines(path, source, mistakes, ids=True)
 
 
-def _write_lines(path: str, source: SequenceSource, tolerated: _Tolerated, *, ids: bool) -> int:
+def _write_lines(path: str, source: SequenceSource, mistakes: Mistakes, *, ids: bool) -> int:
     names = source.column_names() or []
     key = next(name for name in map("key{}".format, range(len(names) + 1)) if name not in names)
     counter: list[int] = []
 
     def columns() -> Iterator[dict[str, Any]]:
-        for block in _blocks(source, tolerated):
+        for block in _blocks(source, mistakes):
             if not ids and any(bool((column.lengths != 1).any()) for column in block.columns.values()):
                 raise _NeedsIds
             counter.append(len(block.keys))
@@ -157,11 +148,11 @@ def _write_lines(path: str, source: SequenceSource, tolerated: _Tolerated, *, id
     return sum(counter)
 
 
-Writer: TypeAlias = Callable[[str, SequenceSource, _Tolerated], int]
+Writer: TypeAlias = Callable[[str, SequenceSource, Mistakes], int]
 
 
 def _by_blocks(write: Callable[..., int]) -> Writer:
-    return lambda path, source, tolerated: write(path, source.streams, _blocks(source, tolerated))
+    return lambda path, source, mistakes: write(path, source.streams, _blocks(source, mistakes))
 
 
 WRITERS: dict[str, Writer] = {

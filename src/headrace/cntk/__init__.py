@@ -3,10 +3,9 @@
 Code and files that were written for CNTK 2.7 are understood here. Translates names, defaults and errors; what reads
 data stands in the other rooms. A minibatch's way: `deserializers.py` describe files (`user_deserializer.py` chunks of a
 user's), `join.py` puts them side by side, the plan cuts (`plan/minibatches.py`), `ahead.py` parses on threads,
-`account.py` counts mistakes, `minibatch.py` hands over what `minibatch_data.py` is; `truncated.py` holds sequences in
-slots, `checkpoint.py` says where reading is, `streams.py` what there is. `user_sources.py` reads no file
-(`user_data.py` takes arrays). `config/` reads configurations. `text.py`, `txt2ctf.py` and `ctf2bin.py` write as CNTK's
-scripts do.
+`minibatch.py` hands over what `minibatch_data.py` is; `truncated.py` holds sequences in slots, `checkpoint.py` says
+where reading is, `streams.py` what there is. `user_sources.py` reads no file (`user_data.py` takes arrays). `config/`
+reads configurations. `text.py`, `txt2ctf.py` and `ctf2bin.py` write as CNTK's scripts do.
 """
 
 from headrace.cntk.config import (

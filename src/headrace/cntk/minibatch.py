@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.batch.columns import Ragged
-from headrace.cntk.account import Account
 from headrace.cntk.ahead import Ahead
 from headrace.cntk.checkpoint import POSITION, Checkpoints
 from headrace.cntk.deserializers import Deserializer
@@ -22,6 +21,7 @@ from headrace.cntk.streams import Record, StreamInformation
 from headrace.cntk.truncated import HeldSequences
 from headrace.engine.stats import Stats
 from headrace.errors import DataError, PlanError
+from headrace.formats.mistakes import Mistakes
 from headrace.plan.cntk_order import CntkOrder, CntkWindow
 from headrace.plan.minibatches import Minibatches, Partition
 from headrace.plan.timeline import Place, Timeline
@@ -114,7 +114,7 @@ class MinibatchSource:
         window = _window(randomize, randomization_window_in_chunks, randomization_window_in_samples)
         self._trace_level = int(trace_level)
         self._frame_mode = frame_mode
-        self._join, self._accounts = _open(given, self._trace_level)
+        self._join, self._mistakes = _open(given, self._trace_level)
         try:
             join = self._join
             order = CntkOrder(join.chunks, join.samples(), window, randomization_seed)
@@ -271,7 +271,7 @@ class MinibatchSource:
                 return columns, None, pieces, layout, end_of_sweep
             if self._place.number - first > self._join.num_records * (partition.workers + 1):
                 raise DataError(
-                    f"all sequences of {self._accounts[0].name} are lost to mistakes; correct the data, or see whether "
+                    f"all sequences of {self._mistakes[0].data} are lost to mistakes; correct the data, or see whether "
                     "the streams are those of the file"
                 )
 
@@ -283,8 +283,8 @@ class MinibatchSource:
         """The columns of all sources, and which rows are dropped, after counting mistakes."""
         columns: dict[str, Ragged] = {}
         dropped = None
-        for account, (records, parsed) in zip(self._accounts, parts, strict=True):
-            account.settle(records, parsed)
+        for mistakes, (records, parsed) in zip(self._mistakes, parts, strict=True):
+            mistakes.settle(records, parsed)
             columns.update(parsed.columns)
             if parsed.dropped is not None and parsed.dropped.any():
                 dropped = parsed.dropped if dropped is None else dropped | parsed.dropped
@@ -363,7 +363,7 @@ def _columns(parts: list[Part]) -> Mapping[str, Ragged]:
     return {name: column for _, parsed in parts for name, column in parsed.columns.items()}
 
 
-def _open(given: Sequence[Deserializer], trace_level: int) -> tuple[Join, list[Account]]:
+def _open(given: Sequence[Deserializer], trace_level: int) -> tuple[Join, list[Mistakes]]:
     """Opens what deserializers describe; at the first error closes what was opened."""
     sources: list[Any] = []
     try:
@@ -380,8 +380,8 @@ def _open(given: Sequence[Deserializer], trace_level: int) -> tuple[Join, list[A
     for level, texts in remarks:
         for remark in texts if level >= 1 else ():
             _log.warning("%s", remark)
-    accounts = [Account(name, one.max_errors, level) for name, one, level in zip(names, given, levels, strict=True)]
-    return join, accounts
+    counted = zip(names, given, levels, strict=True)
+    return join, [Mistakes(one.max_errors, data=name, log=level >= 1) for name, one, level in counted]
 
 
 def _window(randomize: bool, chunks: int, samples: int) -> CntkWindow | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,11 @@ from headrace.formats.ctf_index import check_alike, open_ctf, warn_of_absent, wa
 from headrace.formats.ctf_schema import CtfStream, alias_of, check_streams
 from headrace.formats.ctf_survey import Survey, survey
 from headrace.formats.files import Paths, find_again, find_files
+from headrace.formats.mistakes import Mistakes, tell_once
 from headrace.formats.parsed import join_parsed
 from headrace.formats.sequences import Parsed, ParseWarning, Place, SequenceSource, SequenceStream, checked_records
 from headrace.formats.sidecar import IndexMode, check_index_mode
 from headrace.formats.source import Fingerprint
-
-_NAMED = 3  # mistakes that a message about too many tells
-_log = logging.getLogger("headrace")
 
 
 class CtfSource(SequenceSource):
@@ -140,45 +138,30 @@ class CtfSource(SequenceSource):
         Raises:
             DataError: If there are.
         """
-        surveys = self._survey(self._max_errors)
+        mistakes = Mistakes(self._max_errors)
+        surveys = self._survey(mistakes)
         dropped = np.concatenate([s.dropped + a for s, a in zip(surveys, self._starts, strict=False)])
         if len(dropped):
             self._used = np.delete(np.arange(self._starts[-1]), dropped)
-        count = sum(len(s.errors) for s in surveys)
-        if count:
+        if count := mistakes.count:
             what = "mistake is" if count == 1 else "mistakes are"
             lost = "1 sequence" if len(dropped) == 1 else f"{len(dropped)} sequences"
             message = f"{count} {what} left out (max_errors={self._max_errors}), and {lost} with them; the first: "
-            found.append(ParseWarning("mistakes", count, message + self._explain(surveys, 1)[0]))
+            found.append(ParseWarning("mistakes", count, message + mistakes.first[0]))
 
-    def _survey(self, most: int | None) -> list[Survey]:
+    def _survey(self, mistakes: Mistakes | None) -> list[Survey]:
         if self._surveys is None:
             surveys: list[Survey] = []
-            count = 0
             rest = [self._skip_ids, [name for name, s in self._declared.items() if s.defines_size], self._require_all]
             schema = [[list(stream) for stream in self._schema], *rest]
             for file, reader in zip(self._files, self._readers, strict=True):
-                left = None if most is None else most - count
-                surveys.append(survey(file, reader, schema, index=self._index, most=left))
-                count += len(surveys[-1].errors)
-                if most is not None and count > most:
-                    first = "\n  ".join(self._explain(surveys, _NAMED))
-                    raise DataError(
-                        f"Reached the maximum number of allowed errors (max_errors={most}); correct the data or allow "
-                        f"more; the first:\n  {first}"
-                    )
+                most = None if mistakes is None else mistakes.left
+                seen = survey(file, reader, schema, index=self._index, most=most)
+                if mistakes is not None:
+                    mistakes.add(np.ones(len(seen.errors), np.int64), partial(_explain, reader, seen))
+                surveys.append(seen)
             self._surveys = surveys
         return self._surveys
-
-    def _explain(self, surveys: list[Survey], most: int) -> list[str]:
-        """The messages of the first mistakes."""
-        messages: list[str] = []
-        for reader, seen in zip(self._readers, surveys, strict=False):
-            _, _, rows, problems, _ = reader.parse(np.unique(seen.errors[:most]))
-            messages += [problems.explain(i) for i in range(min(len(rows), most - len(messages)))]
-            if len(messages) == most:
-                break
-        return messages
 
     @property
     def num_records(self) -> int:
@@ -296,10 +279,7 @@ class CtfSource(SequenceSource):
                 one.
         """
         columns = super().deliver(parsed)
-        for warning in parsed.warnings:
-            if warning.kind not in self._told:
-                self._told.add(warning.kind)
-                _log.warning("%s; others of this kind are not reported", warning.message)
+        tell_once(parsed.warnings, self._told)
         for name, stream in self._declared.items():
             if not self._is_sequence(stream):
                 columns[name] = self._single(name, columns[name], parsed.records)
@@ -390,6 +370,13 @@ class CtfSource(SequenceSource):
         for name, value in state.items():
             setattr(self, name, value)
         self._open([find_again(*file) for file in files])
+
+
+def _explain(reader: _native.CtfReader, seen: Survey, i: int) -> str:
+    """The message of a mistake that was seen, whose sequence is parsed once more for it."""
+    record = seen.errors[i]
+    _, _, _, problems, _ = reader.parse(np.array([record], np.int64))
+    return problems.explain(i - int(np.searchsorted(seen.errors, record)))
 
 
 def _whole(tables: list[NDArray[Any]]) -> NDArray[Any]:
