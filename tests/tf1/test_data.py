@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import os
 import pathlib
 from typing import Any
 
@@ -193,3 +195,14 @@ def test_captured_tables_and_generators() -> None:
     words = Dataset.from_generator(lambda: iter(["b a", "x"]), tf.string, [])
     data = words.map(lambda line: table.lookup(tf.string_split([line]).values))
     assert steps(data.padded_batch(2, [None], padding_values=np.int64(7))) == [[[1, 0], [-1, 7]]]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs a list of open files")
+def test_files_are_closed_when_an_iterator_is_given_up(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("a\nb\nc\n")
+    before = set(os.listdir("/proc/self/fd"))
+    with tf.Graph().as_default():
+        assert steps(Dataset.zip((tf.data.TextLineDataset(str(path)), Dataset.range(1)))) == [(b"a", 0)]
+    gc.collect()  # where a file is left open, this warns
+    assert set(os.listdir("/proc/self/fd")) <= before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -52,9 +53,15 @@ class _FileDataset(Dataset):
                     source[0] = None
                     left.pop(0)
 
+            weakref.finalize(step, _close, source)  # an iterator need not come to the end
             return step
 
         super().__init__(Spec(string, TensorShape([])), iterate)
+
+
+def _close(source: list[Source | None]) -> None:
+    if source[0] is not None:
+        source[0].close()
 
 
 class TextLineDataset(_FileDataset):
