@@ -5,9 +5,10 @@ of the flow. Nothing is read and no order is computed while a description is mad
 loader the second.
 """
 
+from headrace.dataset.batches import Batches
 from headrace.dataset.cbf import read_cbf
 from headrace.dataset.ctf import read_ctf
-from headrace.dataset.dataset import Batches, Dataset
+from headrace.dataset.dataset import Dataset
 from headrace.dataset.filter import Patience
 from headrace.dataset.program import Program, compile_program
 from headrace.dataset.records import read_tfrecord

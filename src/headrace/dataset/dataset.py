@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from headrace.batch.pad import Side
 from headrace.batch.tree import records
 from headrace.clock import Clock
 from headrace.dataset import order
 from headrace.dataset.arguments import check_function, size, whole
 from headrace.dataset.batch import Batch, Bucket, growing_boundaries, width_boundaries
-from headrace.dataset.batch_ops import MapBatches, Pad, Padding, as_columns
+from headrace.dataset.batch_ops import as_columns
+from headrace.dataset.batches import ELSEWHERE, Batches, elsewhere
 from headrace.dataset.choice import Concat
 from headrace.dataset.examples import ParseExample
 from headrace.dataset.filter import Filter, look_at
 from headrace.dataset.length_filter import LengthFilter
 from headrace.dataset.map import Map
-from headrace.dataset.node import BatchNode, Node, Numbering, Records, check_depth, steps
+from headrace.dataset.node import Node, Numbering, Records, check_depth, steps
 from headrace.dataset.tokens import PerColumn, Tokens
 from headrace.errors import PlanError
 from headrace.formats.example import ExampleSchema
@@ -29,23 +29,6 @@ from headrace.vocab import Vocab
 
 if TYPE_CHECKING:
     from headrace.dataset.lengths import LengthKey
-
-
-_AFTER_BATCH = "comes after batch(…) or bucket(…)"
-_BEFORE_BATCH = "comes before batch(…) or bucket(…)"
-_ELSEWHERE = {
-    "pad": _AFTER_BATCH,
-    "padded_batch": "is batch(…, ragged=…).pad(…)",
-    "bucket_by_sequence_length": "is bucket(…)",
-    "prefetch": "is done by the loader: Loader(workers=…, prefetch=…)",
-    "to_torch": "is asked of the loader: Loader(…, to='torch')",
-}
-"""What users of other libraries look for here, and where it is."""
-
-
-def _elsewhere(kind: object, name: str, hints: Mapping[str, str]) -> AttributeError:
-    hint = f"; {name} {hints[name]}" if name in hints else ""
-    return AttributeError(f"{type(kind).__name__} has no {name!r}{hint}", name=name, obj=kind)
 
 
 class Dataset:
@@ -76,7 +59,7 @@ class Dataset:
         return " → ".join(steps(self._node))
 
     def __getattr__(self, name: str) -> Any:
-        raise _elsewhere(self, name, _ELSEWHERE)
+        raise elsewhere(self, name, ELSEWHERE)
 
     # order ---------------------------------------------------------------------------------------------------------
 
@@ -423,55 +406,6 @@ class Dataset:
         return look_at(built, streams=self._built is None)
 
 
-class Batches:
-    """Batches in an order, described but not read: what a `Loader` takes."""
-
-    def __init__(self, node: BatchNode) -> None:
-        self._node = node
-
-    def __repr__(self) -> str:
-        return " → ".join(steps(self._node))
-
-    def __getattr__(self, name: str) -> Any:
-        raise _elsewhere(self, name, dict.fromkeys(_RECORD_METHODS, _BEFORE_BATCH) | _ELSEWHERE)
-
-    def pad(
-        self,
-        value: float | Mapping[str, float] = 0,
-        *,
-        columns: str | Sequence[str] | None = None,
-        side: Side = "right",
-        multiple_of: int = 1,
-        width: int | None = None,
-        lengths: bool = True,
-    ) -> Batches:
-        """Makes arrays of rows of varying length by filling them up.
-
-        The lengths come beside each padded column: for a column `"src"` of a dict as `"src_len"`, elsewhere as a pair
-        `(array, lengths)` in its place.
-
-        Args:
-            value: What to fill with: one value, or a dict by column (0 for those it doesn't name).
-            columns: The columns to pad; None pads every ragged one.
-            side: `"right"` fills after a row, `"left"` before it.
-            multiple_of: Widths are rounded up to a multiple of this.
-            width: Items a row; None takes those of the batch's longest.
-            lengths: Whether to give the lengths.
-
-        Raises:
-            PlanError: If an argument is out of range, or (when compiled) a column isn't there.
-        """
-        if side not in ("left", "right"):
-            raise PlanError(f"pad: side is 'left' or 'right', got {side!r}")
-        multiple_of, width = whole("pad", "multiple_of", multiple_of, 1), size("pad", "width", width)
-        return Batches(Pad(self._node, Padding(value, as_columns(columns), side, multiple_of, width, lengths)))
-
-    def map(self, fn: Callable[[Any], Any]) -> Batches:
-        """Replaces each batch by what a function makes of it."""
-        check_function("map", fn)
-        return Batches(MapBatches(self._node, fn))
-
-
 def dataset_nodes(operation: str, parts: Iterable[Any]) -> list[Node]:
     """The nodes of datasets that are joined.
 
@@ -486,6 +420,3 @@ def dataset_nodes(operation: str, parts: Iterable[Any]) -> list[Node]:
                 "from_arrays, from_dataset, read_text or from_iterable, and join them before batch()"
             )
     return [part._node for part in parts]
-
-
-_RECORD_METHODS = frozenset(vars(Dataset)) - frozenset(vars(Batches))

@@ -1,0 +1,84 @@
+"""The fluent surface of batches, and where to find what neither they nor datasets have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from headrace.batch.pad import Side
+from headrace.dataset.arguments import check_function, size, whole
+from headrace.dataset.batch_ops import MapBatches, Pad, Padding, as_columns
+from headrace.dataset.node import BatchNode, steps
+from headrace.errors import PlanError
+
+_AFTER_BATCH = "comes after batch(…) or bucket(…)"
+_BEFORE_BATCH = "comes before batch(…) or bucket(…)"
+ELSEWHERE = {
+    "pad": _AFTER_BATCH,
+    "padded_batch": "is batch(…, ragged=…).pad(…)",
+    "bucket_by_sequence_length": "is bucket(…)",
+    "prefetch": "is done by the loader: Loader(workers=…, prefetch=…)",
+    "to_torch": "is asked of the loader: Loader(…, to='torch')",
+}
+"""What users of other libraries look for here, and where it is."""
+
+
+def elsewhere(kind: object, name: str, hints: Mapping[str, str]) -> AttributeError:
+    """The error for a name that a class doesn't have, with a hint where it may be found."""
+    hint = f"; {name} {hints[name]}" if name in hints else ""
+    return AttributeError(f"{type(kind).__name__} has no {name!r}{hint}", name=name, obj=kind)
+
+
+class Batches:
+    """Batches in an order, described but not read: what a `Loader` takes."""
+
+    def __init__(self, node: BatchNode) -> None:
+        self._node = node
+
+    def __repr__(self) -> str:
+        return " → ".join(steps(self._node))
+
+    def __getattr__(self, name: str) -> Any:
+        raise elsewhere(self, name, dict.fromkeys(_record_methods(), _BEFORE_BATCH) | ELSEWHERE)
+
+    def pad(
+        self,
+        value: float | Mapping[str, float] = 0,
+        *,
+        columns: str | Sequence[str] | None = None,
+        side: Side = "right",
+        multiple_of: int = 1,
+        width: int | None = None,
+        lengths: bool = True,
+    ) -> Batches:
+        """Makes arrays of rows of varying length by filling them up.
+
+        The lengths come beside each padded column: for a column `"src"` of a dict as `"src_len"`, elsewhere as a pair
+        `(array, lengths)` in its place.
+
+        Args:
+            value: What to fill with: one value, or a dict by column (0 for those it doesn't name).
+            columns: The columns to pad; None pads every ragged one.
+            side: `"right"` fills after a row, `"left"` before it.
+            multiple_of: Widths are rounded up to a multiple of this.
+            width: Items a row; None takes those of the batch's longest.
+            lengths: Whether to give the lengths.
+
+        Raises:
+            PlanError: If an argument is out of range, or (when compiled) a column isn't there.
+        """
+        if side not in ("left", "right"):
+            raise PlanError(f"pad: side is 'left' or 'right', got {side!r}")
+        multiple_of, width = whole("pad", "multiple_of", multiple_of, 1), size("pad", "width", width)
+        return Batches(Pad(self._node, Padding(value, as_columns(columns), side, multiple_of, width, lengths)))
+
+    def map(self, fn: Callable[[Any], Any]) -> Batches:
+        """Replaces each batch by what a function makes of it."""
+        check_function("map", fn)
+        return Batches(MapBatches(self._node, fn))
+
+
+def _record_methods() -> frozenset[str]:
+    from headrace.dataset.dataset import Dataset  # which makes batches, and so imports this module
+
+    return frozenset(vars(Dataset)) - frozenset(vars(Batches))
