@@ -23,6 +23,8 @@ from headrace.dataset import (
     mix,
     read_cbf,
     read_ctf,
+    read_files,
+    read_image_folder,
     read_text,
     read_tfrecord,
 )
@@ -36,6 +38,7 @@ from headrace.formats.ctf_writer import write_ctf
 from headrace.formats.example_encode import encode_example, encode_examples, encode_sequence_example
 from headrace.formats.example_infer import infer_example, infer_sequence_example
 from headrace.formats.features import FixedLen, FixedLenSequence, RaggedFeature, SparseFeature, VarLen
+from headrace.formats.images import decode_image
 from headrace.formats.tfrecord import TFRecordWriter
 from headrace.loader import Loader
 from headrace.plan import record_rng
@@ -89,6 +92,7 @@ __all__ = [
     "build_vocab",
     "collate",
     "concat",
+    "decode_image",
     "dense",
     "encode_example",
     "encode_examples",
@@ -104,6 +108,8 @@ __all__ = [
     "pad",
     "read_cbf",
     "read_ctf",
+    "read_files",
+    "read_image_folder",
     "read_text",
     "read_tfrecord",
     "record_rng",

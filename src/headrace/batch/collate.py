@@ -108,6 +108,8 @@ class _Collate:
                 self.differ(name, i, f"{arrays[0].dtype}", _describe(values[i]), "return records of one kind")
             if array.shape != shape:
                 remedy = f"make the shapes equal, or name the column: batch(..., ragged=[{name!r}])"
+                if array.ndim == len(shape) == 3:  # where more than the first dimension differs, as of pictures
+                    remedy = "make the shapes equal (those of pictures by decode_image(size=…)), or pad them in a map"
                 self.differ(name, i, f"shape {shape}", f"shape {array.shape}", remedy)
         try:
             return np.stack(arrays)

@@ -9,6 +9,7 @@ from headrace.dataset.batches import Batches
 from headrace.dataset.cbf import read_cbf
 from headrace.dataset.ctf import read_ctf
 from headrace.dataset.dataset import Dataset
+from headrace.dataset.files import read_files, read_image_folder
 from headrace.dataset.filter import Patience
 from headrace.dataset.program import Program, compile_program
 from headrace.dataset.records import read_tfrecord
@@ -28,6 +29,8 @@ __all__ = [
     "mix",
     "read_cbf",
     "read_ctf",
+    "read_files",
+    "read_image_folder",
     "read_text",
     "read_tfrecord",
     "zip_",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import re
 import stat
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 from headrace import _native
 from headrace.errors import DataChangedError, DataError
@@ -22,13 +23,19 @@ FileState: TypeAlias = tuple[int, int]
 SIDECAR_SUFFIX = ".hrindex"
 
 
-def find_files(files: Paths) -> list[str]:
+def natural(path: str) -> tuple[list[str | int], str]:
+    """What to sort paths by, for numbers in them to count as numbers: `"frame9"` comes before `"frame10"`."""
+    return [int(part) if i % 2 else part for i, part in enumerate(re.split("([0-9]+)", path))], path
+
+
+def find_files(files: Paths, key: Callable[[str], Any] | None = None) -> list[str]:
     """Resolves paths and glob patterns to files that are there.
 
     Args:
         files: A path, a glob pattern (`**` goes through folders), or a sequence of those. A path that exists is taken
             as it is, even with `*` or `[` in its name. A pattern gives its files in sorted order; folders and index
             sidecars that match are passed over.
+        key: What a pattern's files are sorted by, instead of themselves.
 
     Returns:
         At least one path, in the order given.
@@ -48,16 +55,16 @@ def find_files(files: Paths) -> list[str]:
         ['a.txt', 'b.txt']
     """
     if isinstance(files, (str, bytes, os.PathLike)):
-        return _resolve(files)
+        return _resolve(files, key)
     if not isinstance(files, Iterable):
         raise TypeError(f"expected a path, a pattern or a list of those, got {type(files).__name__} {files!r:.60}")
-    found = [path for entry in files for path in _resolve(entry)]
+    found = [path for entry in files for path in _resolve(entry, key)]
     if not found:
         raise DataError("expected at least one file, got an empty list of files")
     return found
 
 
-def _resolve(entry: AnyPath) -> list[str]:
+def _resolve(entry: AnyPath, key: Callable[[str], Any] | None) -> list[str]:
     path = os.fspath(entry) if isinstance(entry, os.PathLike) else entry
     if not isinstance(path, str):
         raise TypeError(f"paths are str or pathlib.Path, got {entry!r}")
@@ -66,7 +73,7 @@ def _resolve(entry: AnyPath) -> list[str]:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
         if glob.has_magic(path):
-            return _match(path)
+            return _match(path, key)
         raise FileNotFoundError(errno.ENOENT, "expected a file, found nothing; check the path", path) from None
     if stat.S_ISDIR(mode):
         message = "expected a file, found a directory; name a file in it, or a pattern like 'folder/*.txt'"
@@ -84,8 +91,9 @@ def _check_name(path: str) -> None:
         raise DataError(f"{path!a}: expected a path in UTF-8, found other bytes in it; rename the file") from None
 
 
-def _match(pattern: str) -> list[str]:
-    matches = sorted(p for p in glob.glob(pattern, recursive=True) if not p.endswith(SIDECAR_SUFFIX))
+def _match(pattern: str, key: Callable[[str], Any] | None) -> list[str]:
+    found_names = (p for p in glob.glob(pattern, recursive=True) if not p.endswith(SIDECAR_SUFFIX))
+    matches = sorted(found_names, key=key)
     found = [path for path in matches if os.path.isfile(path)]
     for path in found:
         _check_name(path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from headrace.errors import DataError
+from headrace.formats import images
 from headrace.tf1 import errors
 from headrace.tf1.dtypes import as_dtype, as_shape, float32, string, uint8
 from headrace.tf1.graph import Tensor, add_op, convert
@@ -31,9 +32,6 @@ __all__ = [
     "resize_nearest_neighbor",
 ]
 
-_MAGIC = {b"\xff\xd8\xff": "JPEG", b"\x89PNG\r\n\x1a\n": "PNG", b"GIF8": "GIF", b"BM": "BMP"}
-_GREY = np.array([9794, 19235, 3739], np.int64)  # .2989, .5870, .1140 of 2 ** 15
-
 
 class ResizeMethod:
     """TensorFlow's numbers of ways to resize."""
@@ -42,94 +40,43 @@ class ResizeMethod:
     NEAREST_NEIGHBOR = 1
 
 
-def kind_of(data: bytes) -> str:
-    """The format of a picture, by its first bytes.
-
-    Raises:
-        InvalidArgumentError: If it is none of JPEG, PNG, GIF, BMP.
-    """
-    for magic, kind in _MAGIC.items():
-        if data.startswith(magic):
-            return kind
-    raise errors.InvalidArgumentError(
-        None, None, f"Unknown image file format. One of JPEG, PNG, GIF, BMP required, got bytes that begin {data[:8]!r}"
-    )
-
-
-def _open(data: bytes) -> Any:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise errors.UnimplementedError(
-            None, None, "decoding pictures needs Pillow: pip install 'headrace[image]'"
-        ) from error
-    return Image.open(io.BytesIO(data))
-
-
-def _pixels(picture: Any, kind: str, channels: int) -> Any:
-    mode = picture.mode
-    if kind == "JPEG":
-        if channels == 4:
-            raise errors.InvalidArgumentError(None, None, "channels must be 0, 1, or 3 for JPEG, got 4")
-        if channels == 1:
-            picture.draft("L", picture.size)  # the plane of luma, as it stands in the file
-            if picture.mode != "L":
-                picture = picture.convert("L")
-        elif channels == 3 or mode not in ("L", "RGB"):
-            picture = picture.convert("RGB")
-        return np.asarray(picture).reshape(picture.height, picture.width, -1)
-    if mode.startswith("I"):  # 16 bits: the high byte
-        array = (np.asarray(picture).astype(np.int64) >> 8).astype(np.uint8)
-    elif mode in ("1", "L", "LA", "RGB", "RGBA"):
-        array = np.asarray(picture.convert("L") if mode == "1" else picture)
-    else:
-        array = np.asarray(picture.convert("RGBA" if "transparency" in picture.info or "A" in mode else "RGB"))
-    array = array.reshape(picture.height, picture.width, -1)
-    have = array.shape[2]
-    if kind == "BMP" and channels not in (0, have):
-        raise errors.InvalidArgumentError(
-            None, None, f"channels attribute {channels} does not match bits per pixel from file: {have} channels"
-        )
-    if channels in (0, have):
-        return array
-    colours = array[..., : have - 1] if have in (2, 4) else array
-    alpha = array[..., have - 1 :] if have in (2, 4) else np.full((*array.shape[:2], 1), 255, np.uint8)
-    if channels in (1, 2) and colours.shape[2] == 3:
-        colours = ((colours @ _GREY) >> 15).astype(np.uint8)[..., None]
-    elif channels in (3, 4) and colours.shape[2] == 1:
-        colours = np.repeat(colours, 3, 2)
-    return np.concatenate([colours, alpha], 2) if channels in (2, 4) else colours
-
-
 def decode(data: bytes, channels: int = 0, still: bool = False) -> Any:
     """The pixels of a picture: [height, width, channels]; of a GIF [frames, height, width, 3] unless `still`.
 
     Raises:
-        InvalidArgumentError: If the bytes are no picture, or damaged.
+        InvalidArgumentError: If the bytes are no picture, or damaged, or can't have so many channels.
         UnimplementedError: Without Pillow.
     """
-    kind = kind_of(data)
-    if channels not in (0, 1, 2, 3, 4):
-        raise errors.InvalidArgumentError(None, None, f"channels must be 0, 1, 3 or 4, got {channels}")
     try:
-        with _open(data) as picture:
-            if kind != "GIF":
-                return _pixels(picture, kind, channels)
-            if channels not in (0, 3):
-                raise errors.InvalidArgumentError(None, None, f"channels must be 0 or 3 for GIF, got {channels}")
-            frames = []
-            for number in range(getattr(picture, "n_frames", 1)):
-                picture.seek(number)
-                frames.append(np.asarray(picture.convert("RGB")))
-    except errors.OpError:
-        raise
-    except Exception as error:
-        raise errors.InvalidArgumentError(None, None, f"Invalid {kind} data, size {len(data)}: {error}") from error
-    if not still:
-        return np.stack(frames)
-    if len(frames) != 1:
-        raise errors.InvalidArgumentError(None, None, f"expected a still picture, got a GIF of {len(frames)} frames")
-    return frames[0]
+        kind = images.kind_of(data)
+    except DataError as error:
+        raise _invalid(f"Unknown image file format. One of JPEG, PNG, GIF, BMP required: {error}") from None
+    if channels not in (0, 1, 2, 3, 4):
+        raise _invalid(f"channels must be 0, 1, 3 or 4, got {channels}")
+    if kind == "JPEG" and channels not in (0, 1, 3):
+        raise _invalid(f"channels must be 0, 1, or 3 for JPEG, got {channels}")
+    if kind == "GIF" and channels not in (0, 3):
+        raise _invalid(f"channels must be 0 or 3 for GIF, got {channels}")
+    try:
+        if kind == "GIF":
+            pixels = images.decode_frames(data)
+        else:
+            pixels = images.ImageDecoder(0 if kind == "BMP" else channels).decode(data)
+    except DataError as error:
+        raise _invalid(f"Invalid {kind} data, size {len(data)}: {error}") from error
+    except ImportError as error:
+        raise errors.UnimplementedError(None, None, str(error)) from error
+    if kind == "BMP" and channels not in (0, pixels.shape[2]):
+        raise _invalid(f"channels attribute {channels} does not match bits per pixel from file: {pixels.shape[2]}")
+    if kind != "GIF" or not still:
+        return pixels
+    if len(pixels) != 1:
+        raise _invalid(f"expected a still picture, got a GIF of {len(pixels)} frames")
+    return pixels[0]
+
+
+def _invalid(message: str) -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError(None, None, message)
 
 
 def _decoder(kind: str, still: bool, rank: int | None) -> Callable[..., Tensor]:
