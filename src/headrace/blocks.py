@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from headrace.batch.tree import Tree, concat, take
 from headrace.clock import Clock
 from headrace.dataset import Patience, Program
-from headrace.engine import Result, StatsCollector
+from headrace.engine import Mode, Result, StatsCollector
 from headrace.errors import DataError, StateError
 from headrace.plan import Blocks, Filling, Rows
 from headrace.state import Position
@@ -68,6 +68,10 @@ class BlockStats(StatsCollector):
     def __init__(self, batches: StatsCollector) -> None:
         super().__init__(0, 0, watched=False)
         self._of_batches = batches
+
+    def runs_on(self, mode: Mode, workers: int, capacity: int, choice: str = "") -> None:
+        """The batches' blocks are where their work is done."""
+        self._of_batches.runs_on(mode, workers, capacity, choice)
 
     def waited(self, seconds: float, *, ready: int) -> None:
         """Counted with the waiting for the batch."""

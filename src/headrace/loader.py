@@ -16,7 +16,8 @@ from headrace.batch.tree import Tree
 from headrace.blocks import Block, BlockStats, Share, assembler, first_block, shares
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
-from headrace.engine import Result, Stats, StatsCollector, Work, run_inline, run_threads
+from headrace.engine import Auto, Mode, Result, Stats, StatsCollector, Work, run_auto, run_inline, run_threads
+from headrace.engine.auto import Runner
 from headrace.errors import PlanError, StateError
 from headrace.profile import Profile, profile
 from headrace.schedule import Piece, Schedule, Split, Uneven
@@ -67,7 +68,8 @@ class Loader:
 
     Args:
         data: The description; ends with `batch` or `bucket` and what may follow them.
-        workers: Threads that read ahead; 0 reads in the caller's thread when a batch is asked for.
+        workers: Threads that read ahead; 0 reads in the caller's thread when a batch is asked for. `"auto"` tries on
+            the first batches what is fastest, and keeps to it; `stats().choice` says why.
         rank: This process's number among those that train together.
         world_size: How many those are.
         split: `"records"`: a rank gets every `world_size`-th record of each batch (none of a batch that has too few),
@@ -96,7 +98,7 @@ class Loader:
         self,
         data: Batches,
         *,
-        workers: int = 0,
+        workers: int | Literal["auto"] = 0,
         rank: int = 0,
         world_size: int = 1,
         split: Split = "records",
@@ -108,7 +110,8 @@ class Loader:
     ) -> None:
         if not isinstance(data, Batches):
             raise PlanError(f"Loader needs batches, got {type(data).__name__}: end with .batch(…) or .bucket(…)")
-        workers = _check("workers", workers, 0)
+        self._auto = Auto(("threads",)) if workers == "auto" else None
+        workers = 0 if workers == "auto" else _check("workers", workers, 0, " or 'auto'")
         prefetch = _check("prefetch", prefetch, 1)
         max_bytes = _check("max_bytes", max_bytes, 1)
         world_size = _check("world_size", world_size, 1)
@@ -146,6 +149,7 @@ class Loader:
     def __getstate__(self) -> dict[str, Any]:
         """The description and the position; a running iteration and its threads stay where they are."""
         left_out: dict[str, Any] = {"_program": None, "_run": None, "_schedule": None, "_readers": set()}
+        left_out["_auto"] = self._auto and Auto(("threads",))  # another machine may choose otherwise
         return {**vars(self), **left_out, "_stats": StatsCollector(self._workers, self._workers * self._prefetch)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -159,7 +163,8 @@ class Loader:
 
     def __repr__(self) -> str:
         p = self._position
-        return f"Loader({self._data!r}, workers={self._workers}, at batch {p.done} of epoch {p.epoch})"
+        workers = "'auto'" if self._auto else self._workers
+        return f"Loader({self._data!r}, workers={workers}, at batch {p.done} of epoch {p.epoch})"
 
     # iteration -------------------------------------------------------------------------------------------------------
 
@@ -199,17 +204,17 @@ class Loader:
             self._position = Position(epoch + 1)
 
     def _run_pieces(self, pieces: Iterator[P], work: Work[P], stats: StatsCollector) -> Generator[Result[P]]:
-        if not self._workers:
+        def inline(pieces: Iterator[P], _: int) -> Generator[Result[P]]:
             return run_inline(pieces, work, stats)
-        return run_threads(
-            pieces,
-            work,
-            stats,
-            workers=self._workers,
-            prefetch=self._prefetch,
-            max_bytes=self._max_bytes,
-            timeout=self._timeout,
-        )
+
+        def threads(pieces: Iterator[P], workers: int) -> Generator[Result[P]]:
+            limits = {"prefetch": self._prefetch, "max_bytes": self._max_bytes}
+            return run_threads(pieces, work, stats, workers=workers, timeout=self._timeout, **limits)
+
+        if self._auto is not None:
+            runners: dict[Mode, Runner[P]] = {"inline": inline, "threads": threads}
+            return run_auto(pieces, self._auto, runners, stats, prefetch=self._prefetch)
+        return threads(pieces, self._workers) if self._workers else inline(pieces, 0)
 
     def _carry_out(self, piece: Piece, clock: Clock) -> Tree:
         thread = threading.get_ident()
@@ -404,9 +409,9 @@ class Loader:
         self._stats.reset()
 
 
-def _check(name: str, value: Any, least: int | None) -> int:
+def _check(name: str, value: Any, least: int | None, otherwise: str = "") -> int:
     number = value.__index__() if hasattr(value, "__index__") and not isinstance(value, bool) else None
     if number is None or number > _LARGEST or (least is not None and number < least):
         wanted = "" if least is None else f" of at least {least}"
-        raise PlanError(f"Loader: {name} is an integer{wanted}, got {value!r:.80}")
+        raise PlanError(f"Loader: {name} is an integer{wanted}{otherwise}, got {value!r:.80}")
     return int(number)

@@ -5,6 +5,7 @@ under way, how they end, and what they cost. An engine knows neither records nor
 formats: a piece is anything, and the work a function of it. No order is decided here.
 """
 
+from headrace.engine.auto import Auto, Choice, run_auto
 from headrace.engine.crew import Crew, Method
 from headrace.engine.freight import FreightError
 from headrace.engine.inline import run_inline
@@ -15,6 +16,8 @@ from headrace.engine.stats import Mode, Stage, Stats, StatsCollector
 from headrace.engine.threads import run_threads
 
 __all__ = [
+    "Auto",
+    "Choice",
     "Crew",
     "FreightError",
     "Job",
@@ -29,6 +32,7 @@ __all__ = [
     "Work",
     "WorkerDied",
     "WorkerError",
+    "run_auto",
     "run_inline",
     "run_threads",
 ]

@@ -195,15 +195,17 @@ class StatsCollector:
 
     def __init__(self, workers: int, capacity: int, mode: Mode | None = None, *, watched: bool = True) -> None:
         self.trace: Trace | None = None
+        self._mode: Mode = mode or ("threads" if workers else "inline")
+        self._workers = workers
+        self._capacity = capacity
         self._choice = ""
-        self.runs_on(mode or ("threads" if workers else "inline"), workers, capacity)
         self.reset()
         if watched:
             announce(self)
 
     def runs_on(self, mode: Mode, workers: int, capacity: int, choice: str = "") -> None:
         """Where the work is done from now on, and why that was chosen."""
-        self._mode: Mode = mode
+        self._mode = mode
         self._workers = workers
         self._capacity = capacity
         self._choice = choice or self._choice
