@@ -253,7 +253,7 @@ def test_text_is_as_strict_as_it_is_asked_to_be(tmp_path: pathlib.Path, caplog: 
     text = cntk.CTFDeserializer(path, streams, require_all=True)
     with (
         MinibatchSource(text, trace_level=0, randomize=False) as source,
-        pytest.raises(hr.DataError, match=r"allowed errors \(0\).*sequence 1.*stream 'b'"),
+        pytest.raises(hr.DataError, match=r"allowed errors \(max_errors=0\).*sequence 1.*stream 'b'"),
     ):
         source.next_minibatch(9)
 
