@@ -49,9 +49,9 @@ std::string describe(const FileIdentity& id) {
 // file in such. So this is what memory is counted in; counting the bytes that are looked at would miss most of it.
 constexpr std::uint64_t kWindow = 2 << 20;
 
-// Windows that all files together may still have mapped.
-std::atomic<std::int64_t>& windows_left() {
-  static std::atomic<std::int64_t> left = [] {
+// Windows that all files together may have mapped.
+std::int64_t windows_at_most() {
+  static const std::int64_t most = [] {
     constexpr std::int64_t kDefault = 256, kMost = std::int64_t{1} << 32, kMegabytes = kWindow >> 20;
     const char* text = std::getenv("HEADRACE_MAPPED_MB");
     if (text == nullptr) return kDefault / kMegabytes;
@@ -60,6 +60,12 @@ std::atomic<std::int64_t>& windows_left() {
     if (end == text || *end != 0 || megabytes < 0) return kDefault / kMegabytes;
     return std::min(megabytes, kMost) / kMegabytes;
   }();
+  return most;
+}
+
+// Those that are left of them.
+std::atomic<std::int64_t>& windows_left() {
+  static std::atomic<std::int64_t> left = windows_at_most();
   return left;
 }
 
@@ -178,6 +184,8 @@ bool FileBytes::may_map(std::uint64_t begin, std::uint64_t end) const {
   return true;
 }
 
+bool FileBytes::maps() { return windows_at_most() > 0; }
+
 const std::uint8_t* FileBytes::read(std::uint64_t offset, std::size_t count, std::uint8_t* scratch) const {
   if (descriptor_ < 0) return data_ + offset;
   std::size_t done = 0;
@@ -197,8 +205,9 @@ const std::uint8_t* FileBytes::read(std::uint64_t offset, std::size_t count, std
 
 void FileBytes::forget(std::uint64_t offset, std::size_t count) const {
   if (descriptor_ < 0 || size_ == 0) return;
-  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  const std::uint64_t begin = offset / page * page;
+  // From the beginning of the window on, as looking at a page maps some before it again.
+  const auto base = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(data_));
+  const std::uint64_t begin = std::max(base, (base + offset) / kWindow * kWindow) - base;
   // A hint: where it isn't taken nothing is lost.
   (void)::madvise(const_cast<std::uint8_t*>(data_) + begin, static_cast<std::size_t>(offset + count - begin),
                   MADV_DONTNEED);

@@ -58,6 +58,8 @@ class FileBytes {
   // mapped; what is first looked at is counted. Where not, read() is the way. Always true for memory. The limit is
   // for all files together: the environment variable HEADRACE_MAPPED_MB, in megabytes, else 256.
   bool may_map(std::uint64_t begin, std::uint64_t end) const;
+  // Whether that limit leaves any; where not, nothing is looked at through data(), and not for a moment either.
+  static bool maps();
 
  private:
   FileBytes() = default;

@@ -8,6 +8,7 @@
 #include "crc32c.h"
 #include "errors.h"
 #include "hash.h"
+#include "prefetch.h"
 
 namespace headrace {
 namespace {
@@ -295,23 +296,34 @@ void RecordReader::read(std::span<const std::int64_t> records, bool verify, Buff
   data.reserve(static_cast<std::size_t>(total));
   offsets.reserve(records.size() + 1);
   offsets.push(0);
-  // What is read through a mapping counts as this process's memory, in time the whole file. So only the first bytes of
-  // all files are read that way for good; long runs are, and given back; the rest is read by system calls.
-  constexpr std::uint64_t kLongestRun = 1 << 20, kWorthMapping = 1 << 15;
+  // What is read through a mapping counts as this process's memory. So only the first bytes of all files are read that
+  // way for good, if no more is mapped already than may be; long runs are, and given back; the rest is read by system
+  // calls.
+  constexpr std::uint64_t kLongestRun = 1 << 20, kWorthMapping = 1 << 15, kLine = 64, kFetched = 2048;
+  constexpr std::size_t kAhead = 1;
   Buffer<std::uint8_t> scratch;
   for (std::size_t i = 0, next = 0; i < found.size(); i = next) {
     for (next = i + 1; next < found.size(); ++next) {
       const bool joins = found[next].file == found[i].file && found[next].offset == found[next - 1].end();
       if (!joins || found[next].end() - found[i].offset > kLongestRun) break;
     }
+    if (next + kAhead < found.size()) {
+      // What will be read soon is brought near meanwhile, if it is mapped. The processor goes on with long ones itself.
+      // (This isn't a function: some compilers leave out calls of those that only prefetch.)
+      const Found& soon = found[next + kAhead];
+      const std::uint64_t last = std::min({soon.end(), soon.offset + kFetched, mapped_[soon.file]});
+      const std::uint8_t* there = files_[soon.file].bytes->data();
+      for (std::uint64_t at = soon.offset; at < last; at += kLine) prefetch_address(there + at);
+    }
     const FileBytes& bytes = *files_[found[i].file].bytes;
-    const auto size = static_cast<std::size_t>(found[next - 1].end() - found[i].offset);
-    const bool stays = found[next - 1].end() <= mapped_[found[i].file];
-    const bool passing = !stays && size >= kWorthMapping;
-    const std::uint8_t* run = bytes.data() + found[i].offset;
+    const std::uint64_t begin = found[i].offset, end = found[next - 1].end();
+    const auto size = static_cast<std::size_t>(end - begin);
+    const bool stays = end <= mapped_[found[i].file] && bytes.may_map(begin, end);
+    const bool passing = !stays && size >= kWorthMapping && FileBytes::maps();
+    const std::uint8_t* run = bytes.data() + begin;
     if (!stays && !passing) {
       scratch.reserve(size);
-      run = bytes.read(found[i].offset, size, scratch.data());
+      run = bytes.read(begin, size, scratch.data());
     }
     for (std::size_t k = i; k < next; ++k) {
       const std::uint8_t* record = run + (found[k].offset - found[i].offset);
@@ -323,7 +335,7 @@ void RecordReader::read(std::span<const std::int64_t> records, bool verify, Buff
       data.advance(count);
       offsets.push(static_cast<std::int64_t>(data.size()));
     }
-    if (passing) bytes.forget(found[i].offset, size);
+    if (passing) bytes.forget(begin, size);
   }
 }
 

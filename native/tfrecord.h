@@ -104,8 +104,8 @@ struct RecordFile {
 class RecordReader {
  public:
   // Of all files together the first `mapped` bytes are read through their mappings, which then count as memory of this
-  // process.
-  explicit RecordReader(std::vector<RecordFile> files, std::uint64_t mapped = 64 << 20);
+  // process; fewer if FileBytes::may_map says so.
+  explicit RecordReader(std::vector<RecordFile> files, std::uint64_t mapped = 96 << 20);
 
   std::int64_t records() const { return first_.back(); }
   // The file and the number of the record in it.
@@ -120,7 +120,7 @@ class RecordReader {
 
   std::vector<RecordFile> files_;
   std::vector<std::int64_t> first_;    // number of each file's first record
-  std::vector<std::uint64_t> mapped_;  // bytes at the beginning of each file that may stay mapped
+  std::vector<std::uint64_t> mapped_;  // bytes at the beginning of each file that may be mapped
 };
 
 }  // namespace headrace
