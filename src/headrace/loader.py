@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import GeneratorType, TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,12 @@ from headrace.batch.tree import Tree
 from headrace.blocks import Block, BlockStats, Share, assembler, first_block, shares
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
-from headrace.engine import Auto, Mode, Result, Stats, StatsCollector, Work, run_auto, run_inline, run_threads
-from headrace.engine.auto import Runner
+from headrace.engine import Mode, Result, Stats, run_inline
 from headrace.errors import PlanError, StateError
 from headrace.profile import Profile, profile
+from headrace.runs import Workers, read_piece, sift_block
 from headrace.schedule import Piece, Schedule, Split, Uneven
 from headrace.state import Position, dump, load
-
-P = TypeVar("P")
 
 _LARGEST = (1 << 62) - 1  # a number that can be counted on from in 64 bits
 
@@ -68,8 +66,9 @@ class Loader:
 
     Args:
         data: The description; ends with `batch` or `bucket` and what may follow them.
-        workers: Threads that read ahead; 0 reads in the caller's thread when a batch is asked for. `"auto"` tries on
-            the first batches what is fastest, and keeps to it; `stats().choice` says why.
+        workers: Threads or processes that read ahead; 0 reads in the caller's thread when a batch is asked for.
+            `"auto"` tries on the first batches whether workers of the given mode are faster, and how many, and keeps to
+            it; `stats().choice` says why.
         rank: This process's number among those that train together.
         world_size: How many those are.
         split: `"records"`: a rank gets every `world_size`-th record of each batch (none of a batch that has too few),
@@ -81,6 +80,9 @@ class Loader:
         prefetch: Batches read ahead, for each worker.
         max_bytes: Bytes of batches read ahead; one batch is always allowed.
         timeout: Seconds to wait for a batch before giving up; None waits, with a logged warning each minute.
+        mode: What workers are: `"threads"`, which is enough for whatever lets go of the interpreter's lock, as all of
+            headrace's own reading does, or `"processes"`, for Python functions that take long. The description is sent
+            to processes by pickling, by cloudpickle where that is needed. Streams are read by threads only.
 
     Raises:
         PlanError: If an argument is out of range or the description doesn't fit together.
@@ -107,10 +109,11 @@ class Loader:
         prefetch: int = 4,
         max_bytes: int = 256 << 20,
         timeout: float | None = None,
+        mode: Mode | None = None,
     ) -> None:
         if not isinstance(data, Batches):
             raise PlanError(f"Loader needs batches, got {type(data).__name__}: end with .batch(…) or .bucket(…)")
-        self._auto = Auto(("threads",)) if workers == "auto" else None
+        auto = workers == "auto"
         workers = 0 if workers == "auto" else _check("workers", workers, 0, " or 'auto'")
         prefetch = _check("prefetch", prefetch, 1)
         max_bytes = _check("max_bytes", max_bytes, 1)
@@ -127,30 +130,35 @@ class Loader:
             )
         if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
             raise PlanError(f"Loader: timeout is above 0 seconds, got {timeout!r}")
+        if mode not in (None, "inline", "threads", "processes") or (
+            mode and not auto and (mode == "inline") != (workers == 0)
+        ):
+            raise PlanError(
+                f"Loader: mode is 'inline' without workers, 'threads' or 'processes' with some, got mode={mode!r} with "
+                f"{workers} workers"
+            )
         self._data = data
         self._program = compile_program(data._node)
-        self._workers = workers
+        if mode == "processes" and self._program.streams:
+            raise PlanError("Loader: a stream is read by one process only; use mode='threads' for iterables")
+        self._workers = Workers(data, mode, "auto" if auto else workers, prefetch, max_bytes, timeout)
         self._rank = rank
         self._world_size = world_size
         self._split = split
         self._uneven = uneven
         self._to = to
         self._deliver = deliver(to)
-        self._prefetch = prefetch
-        self._max_bytes = max_bytes
-        self._timeout = timeout
         self._position = Position()
         # Weak, so that an iterator that its user drops ends at once, and its workers with it.
         self._run: weakref.ref[Iteration] | None = None
-        self._stats = StatsCollector(workers, capacity=workers * prefetch)
+        self._stats = self._workers.new_stats()
         self._schedule = self._make_schedule()
         self._readers: set[int] = set()  # threads that are reading a batch just now
 
     def __getstate__(self) -> dict[str, Any]:
         """The description and the position; a running iteration and its threads stay where they are."""
         left_out: dict[str, Any] = {"_program": None, "_run": None, "_schedule": None, "_readers": set()}
-        left_out["_auto"] = self._auto and Auto(("threads",))  # another machine may choose otherwise
-        return {**vars(self), **left_out, "_stats": StatsCollector(self._workers, self._workers * self._prefetch)}
+        return {**vars(self), **left_out, "_stats": self._workers.new_stats()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Compiles the description anew: a loader's readers, which know where streams are, are its own."""
@@ -163,14 +171,13 @@ class Loader:
 
     def __repr__(self) -> str:
         p = self._position
-        workers = "'auto'" if self._auto else self._workers
-        return f"Loader({self._data!r}, workers={workers}, at batch {p.done} of epoch {p.epoch})"
+        return f"Loader({self._data!r}, workers={self._workers}, at batch {p.done} of epoch {p.epoch})"
 
     # iteration -------------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Tree]:
         """The rest of the current epoch. An iteration that was begun before ends."""
-        self.close()
+        self._stop()
         if (before := self._run() if self._run else None) is not None:
             before.replaced = True
         run = Iteration(self._iterate())
@@ -183,9 +190,11 @@ class Loader:
         blocks: Generator[Result[Block]] | None = None
         results: Generator[Result[Piece]] | Generator[Result[Share]]
         if self._program.sifting is None:
-            results = self._run_pieces(self._schedule.pieces(self._position), self._carry_out, self._stats)
+            pieces = self._schedule.pieces(self._position)
+            results = self._workers.run(pieces, self._carry_out, self._convert, self._stats)
         else:
-            blocks = self._run_pieces(self._schedule.blocks(self._position), self._sift, BlockStats(self._stats))
+            every = self._schedule.blocks(self._position)
+            blocks = self._workers.run(every, self._sift, lambda found, _: found, BlockStats(self._stats))
             batches = assembler(self._program, self._position).batches(blocks)
             split = shares(batches, self._rank, self._world_size, self._split, self._uneven)
             results = run_inline(split, self._finish, self._stats)
@@ -203,45 +212,27 @@ class Loader:
         if self._position.epoch == epoch:
             self._position = Position(epoch + 1)
 
-    def _run_pieces(self, pieces: Iterator[P], work: Work[P], stats: StatsCollector) -> Generator[Result[P]]:
-        def inline(pieces: Iterator[P], _: int) -> Generator[Result[P]]:
-            return run_inline(pieces, work, stats)
-
-        def threads(pieces: Iterator[P], workers: int) -> Generator[Result[P]]:
-            limits = {"prefetch": self._prefetch, "max_bytes": self._max_bytes}
-            return run_threads(pieces, work, stats, workers=workers, timeout=self._timeout, **limits)
-
-        if self._auto is not None:
-            runners: dict[Mode, Runner[P]] = {"inline": inline, "threads": threads}
-            return run_auto(pieces, self._auto, runners, stats, prefetch=self._prefetch)
-        return threads(pieces, self._workers) if self._workers else inline(pieces, 0)
-
     def _carry_out(self, piece: Piece, clock: Clock) -> Tree:
         thread = threading.get_ident()
         self._readers.add(thread)
         try:
-            if piece.example is not None:
-                tree = self._program.reader.read_none(piece.example, clock)
-            else:
-                tree = self._program.reader.read(piece.rows, clock)
+            return read_piece(self._program, piece, clock)
         finally:
             self._readers.discard(thread)
-        return self._convert(tree, clock)
+
+    def _sift(self, block: Block, clock: Clock) -> tuple[Tree, NDArray[np.int64]]:
+        thread = threading.get_ident()
+        self._readers.add(thread)
+        try:
+            return sift_block(self._program, block, clock)
+        finally:
+            self._readers.discard(thread)
 
     def _convert(self, tree: Tree, clock: Clock) -> Tree:
         if self._to != "numpy":
             with clock.stage(f"to {self._to}"):
                 return self._deliver(tree)
         return tree
-
-    def _sift(self, block: Block, clock: Clock) -> tuple[Tree, NDArray[np.int64]]:
-        assert self._program.sifting is not None
-        thread = threading.get_ident()
-        self._readers.add(thread)
-        try:
-            return self._program.sifting.reader.sift(block.rows, clock)
-        finally:
-            self._readers.discard(thread)
 
     def _finish(self, share: Share, clock: Clock) -> Tree:
         reader = self._program.reader
@@ -276,7 +267,7 @@ class Loader:
             PlanError: If `epoch` is negative.
         """
         epoch = _check("epoch", epoch, 0)
-        self.close()
+        self._stop()
         self._position = Position(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -306,7 +297,7 @@ class Loader:
         """
         position = load(state, self._program)
         self._check_place(position)
-        self.close()
+        self._stop()
         self._position = position
 
     def _check_place(self, position: Position) -> None:
@@ -339,6 +330,11 @@ class Loader:
             RuntimeError: If it is called while the loader reads a batch: by a function of `map`, or by another thread.
                 So does everything else that moves the loader.
         """
+        self._stop()
+        self._workers.close()
+
+    def _stop(self) -> None:
+        """Ends the current iteration; worker processes stay for the next one."""
         run = self._run() if self._run else None
         if run is not None:
             if run.batches.gi_running or threading.get_ident() in self._readers:

@@ -241,7 +241,6 @@ class ProcessRun(Generic[P]):
 
     def _send_next(self, seat: int | None = None) -> bool:
         assert self._pieces is not None
-        began = time.perf_counter()
         try:
             piece = next(self._pieces)
         except StopIteration:
@@ -251,8 +250,6 @@ class ProcessRun(Generic[P]):
             self._pieces = None
             self._fail(self._new_task(None, 0), error)  # type: ignore[arg-type]
             return False
-        finally:
-            self._stats.planned(time.perf_counter() - began)
         if self._seat_of is not None:
             seat = self._seat_of(piece)
         self._send(self._new_task(piece, self._turn() if seat is None else seat))

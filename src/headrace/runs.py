@@ -1,0 +1,176 @@
+"""Where a loader's pieces are carried out: by the consumer, on threads, or by worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.batch.tree import Tree
+from headrace.blocks import Block
+from headrace.clock import Clock
+from headrace.dataset import Batches, Program, compile_program
+from headrace.engine import (
+    Auto,
+    Crew,
+    Mode,
+    ProcessRun,
+    Result,
+    Seat,
+    StatsCollector,
+    Work,
+    WorkerError,
+    run_auto,
+    run_inline,
+    run_threads,
+)
+from headrace.engine.auto import Runner
+from headrace.errors import add_note
+from headrace.schedule import Piece
+
+P = TypeVar("P")
+
+
+def read_piece(program: Program, piece: Piece, clock: Clock) -> Tree:
+    """Reads one batch, or an empty one that is like others."""
+    if piece.example is not None:
+        return program.reader.read_none(piece.example, clock)
+    return program.reader.read(piece.rows, clock)
+
+
+def sift_block(program: Program, block: Block, clock: Clock) -> tuple[Tree, NDArray[np.int64]]:
+    """Reads one block and leaves of it what the description's filters leave."""
+    assert program.sifting is not None
+    return program.sifting.reader.sift(block.rows, clock)
+
+
+class ReadJob:
+    """Carries out the pieces of a description in a worker process.
+
+    Args:
+        data: The description.
+    """
+
+    def __init__(self, data: Batches) -> None:
+        self.data = data
+
+    def open(self, seat: Seat) -> Callable[[Any, Clock], Any]:
+        """Compiles the description: readers are a process's own."""
+        program = compile_program(self.data._node)
+        if program.sifting is None:
+            return lambda piece, clock: read_piece(program, piece, clock)
+        return lambda block, clock: sift_block(program, block, clock)
+
+
+class Workers:
+    """The workers of a loader.
+
+    Args:
+        data: The description of which processes are to carry out the pieces.
+        mode: What they are; None: threads, if there are any.
+        number: How many; 0 if the consumer does the work, `"auto"` to find out.
+        prefetch: Pieces ahead of the consumer, for each.
+        max_bytes: Bytes of results ahead of the consumer.
+        timeout: Seconds to wait for a result.
+    """
+
+    def __init__(
+        self,
+        data: Batches,
+        mode: Mode | None,
+        number: int | Literal["auto"],
+        prefetch: int,
+        max_bytes: int,
+        timeout: float | None,
+    ) -> None:
+        self._data = data
+        self._mode: Mode = mode or ("threads" if number else "inline")
+        self._number = number
+        self._prefetch = prefetch
+        self._max_bytes = max_bytes
+        self._timeout = timeout
+        self._auto = self._new_auto()
+        self._crew: Crew | None = None  # kept from one run to the next
+
+    def _new_auto(self) -> Auto | None:
+        return Auto((self._mode,)) if self._number == "auto" else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what belongs to this process and this machine, where another may choose otherwise."""
+        return {**vars(self), "_crew": None, "_auto": self._new_auto()}
+
+    def __repr__(self) -> str:
+        return repr(self._number)
+
+    def new_stats(self) -> StatsCollector:
+        """What these workers report to."""
+        if self._number == "auto":
+            return StatsCollector(0, 0)
+        return StatsCollector(self._number, self._number * self._prefetch, self._mode)
+
+    def run(self, pieces: Iterator[P], work: Work[P], after: Work[Any], stats: StatsCollector) -> Generator[Result[P]]:
+        """Carries out pieces, results in their order.
+
+        Args:
+            pieces: The pieces.
+            work: Carries out one, in this process.
+            after: What is done in this process, whichever carries out the piece, with what it gave.
+            stats: Is told of waiting and of results.
+        """
+
+        def here(piece: P, clock: Clock) -> Any:
+            return after(work(piece, clock), clock)
+
+        def inline(pieces: Iterator[P], _: int) -> Generator[Result[P]]:
+            return run_inline(pieces, here, stats)
+
+        def threads(pieces: Iterator[P], workers: int) -> Generator[Result[P]]:
+            limits = {"prefetch": self._prefetch, "max_bytes": self._max_bytes}
+            return run_threads(pieces, here, stats, workers=workers, timeout=self._timeout, **limits)
+
+        def processes(pieces: Iterator[P], workers: int) -> Generator[Result[P]]:
+            return self._run_processes(pieces, workers, after, stats)
+
+        runners: dict[Mode, Runner[P]] = {"inline": inline, "threads": threads, "processes": processes}
+        if self._auto is not None:
+            return run_auto(pieces, self._auto, runners, stats, prefetch=self._prefetch)
+        assert self._number != "auto"
+        return runners[self._mode](pieces, self._number)
+
+    def _run_processes(
+        self, pieces: Iterator[P], workers: int, after: Work[Any], stats: StatsCollector
+    ) -> Generator[Result[P]]:
+        if self._crew is None or self._crew.workers != workers:
+            self._crew = Crew(workers)
+        run = ProcessRun(
+            self._crew,
+            pieces,
+            ReadJob(self._data),
+            stats,
+            prefetch=self._prefetch,
+            max_bytes=self._max_bytes,
+            timeout=self._timeout,
+        )
+        try:
+            for result in run:
+                if result.error is not None:
+                    raise _own_error(result.error)
+                yield Result(result.piece, after(result.value, result.clock), None, result.nbytes, result.clock)
+        finally:
+            run.close()
+
+    def close(self) -> None:
+        """Lets processes go."""
+        if self._crew is not None:
+            self._crew.close()
+            self._crew = None
+
+
+def _own_error(error: BaseException) -> BaseException:
+    """An error of a worker process as it was raised there, with the traceback from there in a note."""
+    if not isinstance(error, WorkerError) or error.original is None:
+        return error
+    add_note(error.original, f"headrace: {error}")
+    return error.original
