@@ -47,6 +47,11 @@ class Coordinator:
         """Whether `join` has been called."""
         return self._joined
 
+    @property
+    def error(self) -> BaseException | None:
+        """The error of the stop, if there is one."""
+        return self._error
+
     def request_stop(self, ex: Any = None) -> None:
         """Asks all threads to stop; the first error given is what `join` raises.
 

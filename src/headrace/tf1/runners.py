@@ -134,24 +134,29 @@ class QueueRunner:
         except BaseException as raised:
             error = raised
         at_end = isinstance(error, self._ends)
+        if error is not None and not at_end and not sess.closed:
+            # Before this thread is counted out: the last one to come to the end would close the queue without a word.
+            self._failed(sess, error, coord)
         with self._lock:
             self._running[sess] = left = self._running.get(sess, 1) - 1
-        if error is None or (sess.closed and not at_end):
-            return
-        if at_end:
-            if not left:
-                self._close(sess, error)
-        elif coord is not None:
+        if at_end and not left:
+            self._close(sess, error)
+
+    def _failed(self, sess: Session, error: BaseException, coord: Coordinator | None) -> None:
+        if coord is not None:
             self._note(sess, error)
             coord.request_stop(error)
-        elif not (isinstance(error, errors.CancelledError) and self._queue.state(sess).closed):
+            return
+        try:
+            state = self._queue.state(sess)
+            if isinstance(error, errors.CancelledError) and state.closed:
+                return
             logger.error("the thread that fills queue %s ends: %s", self.name, error)
             with self._lock:
                 self._raised.append(error)
-            try:
-                self._queue.state(sess).fail(errors.translate(error))
-            except errors.CancelledError:
-                return  # the session has been closed
+            state.fail(errors.translate(error))
+        except errors.CancelledError:
+            return  # the session has been closed meanwhile
 
     def _close(self, sess: Session, end: BaseException | None) -> None:
         try:
@@ -172,6 +177,8 @@ class QueueRunner:
     def _cancel(self, sess: Session, coord: Coordinator) -> None:
         coord.wait_until(lambda: sess.closed)
         if coord.should_stop():
+            if coord.error is not None:  # also where the error was in another queue's thread
+                self._note(sess, coord.error)
             try:
                 sess.run(self._cancel_op)
             except Exception as error:
