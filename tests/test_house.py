@@ -46,7 +46,7 @@ ALLOWED = {
         "schedule",
         "state",
     },
-    "verify": {"batch", "dataset", "loader"},
+    "proof": {"errors", "clock", "batch", "dataset", "engine", "loader", "plan"},
     "cntk": {"", "errors", "clock", "batch", "formats", "plan", "engine"},  # "": the public surface
     "tf1": {"", "errors", "formats"},
     "cli": {"", "errors", "batch", "formats", "cntk", "profile"},

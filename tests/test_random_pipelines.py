@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.batch import num_rows
-from headrace.verify import same
+from headrace.proof import same
 
 KINDS = ["numbers", "objects", "matrix", "ragged", "strings", "text", "stream"]
 STEPS, STEPS_OF_KNOWN = ["take", "skip", "slice", "shard"], ["shuffle", "shuffle", "repeat"]

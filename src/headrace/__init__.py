@@ -30,7 +30,15 @@ from headrace.dataset import (
 )
 from headrace.dataset import zip_ as zip
 from headrace.engine import Stats
-from headrace.errors import DataChangedError, DataError, HeadraceError, PlanError, StateError, StuckError
+from headrace.errors import (
+    DataChangedError,
+    DataError,
+    HeadraceError,
+    PlanError,
+    StateError,
+    StuckError,
+    VerificationError,
+)
 from headrace.formats.cbf_writer import write_cbf
 from headrace.formats.ctf_infer import InferredCtf, infer_ctf
 from headrace.formats.ctf_schema import CtfStream, dense, sparse
@@ -43,7 +51,7 @@ from headrace.formats.tfrecord import TFRecordWriter
 from headrace.loader import Loader
 from headrace.plan import record_rng
 from headrace.profile import Profile
-from headrace.verify import assert_resumable
+from headrace.proof import Stop, Verified, assert_resumable, verify
 from headrace.vocab import Vocab, build_vocab
 
 __version__ = "0.1.0"
@@ -83,10 +91,13 @@ __all__ = [
     "SparseFeature",
     "StateError",
     "Stats",
+    "Stop",
     "Strings",
     "StuckError",
     "TFRecordWriter",
     "VarLen",
+    "VerificationError",
+    "Verified",
     "Vocab",
     "assert_resumable",
     "build_vocab",
@@ -116,6 +127,7 @@ __all__ = [
     "sparse",
     "to_arrow",
     "to_torch",
+    "verify",
     "write_cbf",
     "write_ctf",
     "zip",

@@ -6,7 +6,8 @@
     │   └── cntk.ConfigError                a configuration of CNTK's that can't be read (it stands there)
     ├── PlanError (also ValueError)         a description that can't work: batch size 0, unsorted boundaries
     ├── StateError (also ValueError)        a saved state that doesn't fit and is refused
-    └── StuckError (also TimeoutError)      a worker that gives no result within the time allowed
+    ├── StuckError (also TimeoutError)      a worker that gives no result within the time allowed
+    └── VerificationError (also AssertionError)   a run that differs from its plan (`verify`)
 
 Messages say what was expected, what came, where, and what to do. Errors that a user's own function raises reach the
 user as themselves, with a note about the record; files that can't be opened raise the usual `OSError`.
@@ -16,7 +17,16 @@ from __future__ import annotations
 
 import contextlib
 
-__all__ = ["DataChangedError", "DataError", "HeadraceError", "PlanError", "StateError", "StuckError", "add_note"]
+__all__ = [
+    "DataChangedError",
+    "DataError",
+    "HeadraceError",
+    "PlanError",
+    "StateError",
+    "StuckError",
+    "VerificationError",
+    "add_note",
+]
 
 
 class HeadraceError(Exception):
@@ -41,6 +51,41 @@ class StateError(HeadraceError, ValueError):
 
 class StuckError(HeadraceError, TimeoutError):
     """A worker gives no result within the time that the user allowed, or can't give one any more."""
+
+
+class VerificationError(HeadraceError, AssertionError):
+    """A run that `verify` went through differs from the plan.
+
+    Attributes:
+        epoch: The epoch of the first difference.
+        batch: Its batch, counted over all ranks from the beginning of the epoch.
+        rank: The rank that got it.
+        record: The record's name, or None if the difference isn't one record's.
+        event: Events before it.
+        expected: What the plan says, in words.
+        got: What came, in words.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        epoch: int,
+        batch: int,
+        rank: int,
+        record: str | None,
+        event: int,
+        expected: str,
+        got: str,
+    ) -> None:
+        super().__init__(message)
+        self.epoch = epoch
+        self.batch = batch
+        self.rank = rank
+        self.record = record
+        self.event = event
+        self.expected = expected
+        self.got = got
 
 
 def add_note(error: BaseException, text: str) -> None:

@@ -166,6 +166,12 @@ class Loader:
         self._program = compile_program(self._data._node)
         self._schedule = self._make_schedule()
 
+    def _like(self, *, workers: int, rank: int, world_size: int, mode: Mode | None = None) -> Loader:
+        """A loader of the same description and settings, at the beginning."""
+        kept: dict[str, Any] = {"split": self._split, "uneven": self._uneven, "to": self._to}
+        limits = self._workers.like(workers, mode)
+        return Loader(self._data, rank=rank, world_size=world_size, **kept, **limits)
+
     def _make_schedule(self) -> Schedule:
         return Schedule(self._program, self._rank, self._world_size, self._split, self._uneven, self._stats)
 

@@ -93,13 +93,14 @@ class Workers:
         self._timeout = timeout
         self._auto = self._new_auto()
         self._crew: Crew | None = None  # kept from one run to the next
+        self._processes: ProcessRun[Any] | None = None  # that is going on
 
     def _new_auto(self) -> Auto | None:
         return Auto((self._mode,)) if self._number == "auto" else None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what belongs to this process and this machine, where another may choose otherwise."""
-        return {**vars(self), "_crew": None, "_auto": self._new_auto()}
+        return {**vars(self), "_crew": None, "_processes": None, "_auto": self._new_auto()}
 
     def __repr__(self) -> str:
         return repr(self._number)
@@ -153,6 +154,7 @@ class Workers:
             max_bytes=self._max_bytes,
             timeout=self._timeout,
         )
+        self._processes = run
         try:
             for result in run:
                 if result.error is not None:
@@ -160,6 +162,17 @@ class Workers:
                 yield Result(result.piece, after(result.value, result.clock), None, result.nbytes, result.clock)
         finally:
             run.close()
+
+    def like(self, number: int, mode: Mode | None) -> dict[str, Any]:
+        """The settings of these workers for another loader, as its arguments."""
+        mode = (mode or (None if self._mode == "inline" else self._mode)) if number else None
+        limits = {"prefetch": self._prefetch, "max_bytes": self._max_bytes, "timeout": self._timeout}
+        return {"workers": number, "mode": mode, **limits}
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that work for the run that goes on."""
+        return [] if self._processes is None else self._processes.pids
 
     def close(self) -> None:
         """Lets processes go."""

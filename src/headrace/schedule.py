@@ -68,7 +68,7 @@ class Schedule:
         """A rank's share of each batch."""
         if self._split == "records" or self._world_size == 1:
             for rows, after in self._batches(start):
-                share = rows if self._world_size == 1 else rows.take(slice(self._rank, None, self._world_size))
+                share = rows.share(self._rank, self._world_size)
                 if len(share) and self._rank:
                     self._drop_example(rows)
                 yield Piece(share, after, None if len(share) else rows.take(slice(1)))

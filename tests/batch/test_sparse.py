@@ -8,7 +8,7 @@ import headrace as hr
 from headrace.batch import num_rows
 from headrace.batch.column import join_rows
 from headrace.batch.tree import concat, num_bytes, take
-from headrace.verify import same
+from headrace.proof import same
 
 ROWS: list[tuple[list[int], list[float]]] = [([3, 0], [1, 2]), ([], []), ([1, 1], [5, 6]), ([2], [0.5])]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.batch import tree
-from headrace.verify import same
+from headrace.proof import same
 
 
 def columns(n: int) -> tree.Tree:

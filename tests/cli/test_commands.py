@@ -20,7 +20,7 @@ from headrace.formats.exchange import Block
 from headrace.formats.jsonl import write_jsonl
 from headrace.formats.npz import open_npz, write_npz
 from headrace.formats.sequences import ParseWarning
-from headrace.verify import same
+from headrace.proof import same
 from tests.formats.helpers import Given, some_block, streams_of
 
 STREAMS = ["--streams", "x=dense:3 w=sparse:70000"]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from headrace.cli.reading import parts
 from headrace.formats.sequences import Parsed
-from headrace.verify import same
+from headrace.proof import same
 from tests.formats.helpers import Given, some_block, streams_of
 
 

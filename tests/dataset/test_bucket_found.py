@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.verify import same
+from headrace.proof import same
 
 RNG = np.random.default_rng(3)
 LENGTHS = RNG.integers(0, 30, 400)

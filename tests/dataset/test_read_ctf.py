@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.verify import same
+from headrace.proof import same
 
 STREAMS = {"word": hr.sparse(50, alias="w"), "tag": hr.sparse(7, alias="t"), "x": hr.dense(2)}
 

@@ -16,7 +16,7 @@ import headrace as hr
 from headrace.formats.cbf import CbfSource
 from headrace.formats.kept import KeptSequences
 from headrace.formats.sequences import Place
-from headrace.verify import same
+from headrace.proof import same
 from tests.formats.sequence_columns import columns, pieces
 
 MAGIC = 0x636E746B5F62696E

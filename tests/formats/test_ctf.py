@@ -20,7 +20,7 @@ import headrace as hr
 from headrace.formats import ctf_survey
 from headrace.formats.ctf import CtfSource
 from headrace.formats.kept import KeptSequences
-from headrace.verify import same
+from headrace.proof import same
 
 # As in the description of the format: five sequences, of which 333 has no sample of `a`.
 EXTENDED = b"""\

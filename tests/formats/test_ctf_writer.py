@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.formats.ctf import CtfSource
-from headrace.verify import same
+from headrace.proof import same
 from tests.formats.sequence_columns import columns, numbers, pieces
 
 

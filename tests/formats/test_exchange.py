@@ -15,7 +15,7 @@ from headrace.formats.exchange import Block
 from headrace.formats.jsonl import JsonLinesSource, infer_jsonl, write_jsonl
 from headrace.formats.npz import open_npz, write_npz
 from headrace.formats.sequences import SequenceSource, SequenceStream
-from headrace.verify import same
+from headrace.proof import same
 from tests.formats.helpers import rows_of, some_block, streams_of
 
 Write = Callable[[Any, Sequence[SequenceStream], Iterable[Block]], int]

@@ -18,7 +18,7 @@ from headrace.formats.columnar import CachedSequences, cached
 from headrace.formats.kept import KeptSequences
 from headrace.formats.sequences import Parsed, ParseWarning, SequenceSource, SequenceStream
 from headrace.formats.source import Fingerprint
-from headrace.verify import same
+from headrace.proof import same
 
 
 class Numbers(SequenceSource):

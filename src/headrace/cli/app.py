@@ -23,6 +23,7 @@ from headrace.cli.index import index
 from headrace.cli.infer import infer
 from headrace.cli.output import DataProblem
 from headrace.cli.profile import profile
+from headrace.cli.verify import verify
 
 _ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 # typer has brought click along under another name since 0.25; before, it was click's own.
@@ -62,7 +63,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _command in (check, head, convert, index, infer):
+for _command in (check, head, convert, index, infer, verify):
     app.command()(_guarded(_command))
 # What follows the script is the script's, options too.
 app.command(context_settings={"allow_interspersed_args": False})(_guarded(profile))

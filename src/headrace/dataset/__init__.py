@@ -11,6 +11,7 @@ from headrace.dataset.ctf import read_ctf
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.files import read_files, read_image_folder
 from headrace.dataset.filter import Patience
+from headrace.dataset.node import Reader
 from headrace.dataset.program import Program, compile_program
 from headrace.dataset.records import read_tfrecord
 from headrace.dataset.sources import concat, from_arrays, from_dataset, from_iterable, interleave, mix, read_text, zip_
@@ -20,6 +21,7 @@ __all__ = [
     "Dataset",
     "Patience",
     "Program",
+    "Reader",
     "compile_program",
     "concat",
     "from_arrays",

@@ -402,6 +402,11 @@ class ProcessRun(Generic[P]):
             parts.append(f"worker process {seat} (pid {worker.pid}), at {at}:\n{worker.page.stacks(worker.pid)}")
         return "\n".join(parts)
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes that work for this run."""
+        return [] if self._closed else [worker.pid for worker in self._workers]
+
     def close(self) -> None:
         """Ends the run. Its workers rest, or finish what nobody waits for any more first."""
         if self._closed or self._process != os.getpid():

@@ -38,3 +38,7 @@ class Rows:
     def take(self, index: slice | NDArray[np.integer]) -> Rows:
         """The records that a slice or an array of places selects. A slice gives views."""
         return Rows(self.ids[:, index], self.passes[index])
+
+    def share(self, rank: int, world_size: int) -> Rows:
+        """A rank's part of a batch that is divided among ranks: every `world_size`-th record."""
+        return self if world_size == 1 else self.take(slice(rank, None, world_size))

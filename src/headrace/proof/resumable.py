@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from headrace.batch.column import Column
-from headrace.batch.columns import Objects
-from headrace.batch.tree import Tree, is_branch
+from headrace.batch.tree import Tree
 from headrace.dataset import Batches
 from headrace.loader import Loader
+from headrace.proof.compare import same
 
 
 def assert_resumable(
@@ -80,18 +78,3 @@ def _read(
                 break
     loader.close()
     return batches, states
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two batches are the same, bit for bit, NaNs included."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if is_branch(a) or isinstance(a, Objects):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, np.ndarray):
-        return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
-    if isinstance(a, Column):
-        return a.row_type == b.row_type and all(map(same, a.parts(), b.parts()))
-    return bool(a is b or a == b)
