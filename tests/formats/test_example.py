@@ -170,8 +170,41 @@ def test_sparse_feature() -> None:
     two = hr.SparseFeature(["r", "c"], "v", bytes, [2, 3])
     assert parse_examples([flat], {"sp": two})["sp"].indices.tolist() == [[0, 0, 1], [0, 1, 2]]
     assert parse_examples([flat], {"sp": two})["sp"].values.tolist() == [b"y", b"x"]
-    with pytest.raises(hr.DataError, match="of one index"):
-        parse({"sp": two}, flat)
+    for wrong in (two, hr.SparseFeature(["r", "c"], "n", "float32", [1 << 16, 1 << 15])):
+        with pytest.raises(hr.DataError, match=r"fewer than 2\*\*31 numbers.*VarLen"):
+            parse({"sp": wrong}, flat)
+
+
+def test_sparse_features_of_several_dimensions() -> None:
+    feature = hr.SparseFeature(["r", "c"], "v", "float32", [2, 3])
+    one = hr.encode_example({"r": [1, 0, 1], "c": [2, 1, 0], "v": [5.0, 6.0, 7.0]})
+    column = parse({"sp": feature}, one, NOTHING)["sp"]
+    assert column.tolist() == [([1, 3, 5], [6.0, 7.0, 5.0]), ([], [])]
+    assert column.to_dense().reshape(-1, 2, 3).tolist() == [[[0, 6, 0], [7, 0, 5]], [[0, 0, 0], [0, 0, 0]]]
+    with pytest.raises(hr.DataError, match="expected places in 'c' from 0 to before 3, found 3"):
+        parse({"sp": feature}, hr.encode_example({"r": [0], "c": [3], "v": [1.0]}))
+
+
+def test_sequence_examples_with_several_sparse_keys_in_datasets() -> None:
+    messages = [
+        hr.encode_sequence_example(
+            {"r": np.arange(n % 2), "c": np.arange(n % 2) + 1, "v": np.ones(n % 2, np.float32), "id": n},
+            {"words": [["w"] * k for k in range(1, n + 1)], "counts": [np.arange(k % 2) for k in range(n)]},
+        )
+        for n in range(6)
+    ]
+    data = hr.from_dataset(messages).parse_sequence_example(
+        {"at": hr.SparseFeature(["r", "c"], "v", "float32", [2, 2]), "id": hr.FixedLen((), "int64")},
+        {"words": hr.VarLen("str"), "counts": hr.VarLen("int64")},
+    )
+    batches = data.bucket(2, boundaries=[3], by="words", window=None)
+    found = list(hr.Loader(batches, workers=2))
+    assert [batch["id"].tolist() for batch in found] == [[0, 1], [3, 4], [2], [5]]
+    assert [len(row) for row in found[1]["words"].tolist()] == [3, 4]
+    assert found[1]["words"].tolist()[0] == [["w"], ["w", "w"], ["w", "w", "w"]]
+    assert found[1]["counts"].tolist() == [[[], [0], []], [[], [0], [], [0]]]
+    assert found[0]["at"].to_dense().tolist() == [[0, 0, 0, 0], [0, 1, 0, 0]]
+    hr.assert_resumable(batches, epochs=2)
 
 
 @pytest.mark.parametrize(

@@ -238,11 +238,16 @@ def _column(name: str, feature: Feature, raw: list[_Raw], rows: int, where: Wher
             return Ragged(raw[0].values, raw[0].offsets)
         case FixedLenSequence(shape):
             return Ragged(_shaped(raw[0].values, shape), raw[0].offsets // math.prod(shape))
-        case SparseFeature(keys, _, dtype, size):
-            if len(keys) != 1 or size[0] >= 1 << 31 or KINDS[dtype] == 1:
-                raise DataError(f"feature {name!r}: Sparse columns hold rows of fewer than 2**31 numbers, of one index")
-            (places,), values, offsets = _sparse(name, feature, raw, where)
-            return Sparse(values, places.astype(np.int32), offsets, size[0])
+        case SparseFeature(_, _, dtype, size):
+            width = math.prod(size)
+            if width >= 1 << 31 or KINDS[dtype] == 1:
+                raise DataError(
+                    f"feature {name!r}: Sparse columns hold rows of fewer than 2**31 numbers, got {dtype} of size "
+                    f"{list(size)}; take its keys as VarLen features instead"
+                )
+            places, values, offsets = _sparse(name, feature, raw, where)
+            flat = places[0] if len(places) == 1 else np.ravel_multi_index(tuple(places), size)
+            return Sparse(values, flat.astype(np.int32), offsets, width)
     assert isinstance(feature, RaggedFeature)
     return ragged_column(name, feature, raw[0].values, [r.offsets for r in raw], [r.values for r in raw[1:]], where)
 

@@ -155,6 +155,9 @@ class FixedLenSequence(Feature):
 class SparseFeature(Feature):
     """Two or more features that together are sparse rows: places, and the values at them; a `Sparse` column.
 
+    Rows of several dimensions are written out one after another, as NumPy stores arrays: with sizes 2 and 3 the place
+    (1, 0) is column 3 of 6, and `column.to_dense().reshape(-1, 2, 3)` has them again.
+
     Attributes:
         index_key: The feature with the places; several for rows of several dimensions.
         value_key: The feature with the values.

@@ -1,4 +1,4 @@
-"""`tf.train`: producers, batches, runners, the coordinator."""
+"""`tf.train`: producers, batches, runners, the coordinator, messages."""
 
 from headrace.tf1.batching import (
     batch,
@@ -11,6 +11,17 @@ from headrace.tf1.batching import (
     shuffle_batch_join,
 )
 from headrace.tf1.coordinator import Coordinator
+from headrace.tf1.messages import (
+    BytesList,
+    Example,
+    Feature,
+    FeatureList,
+    FeatureLists,
+    Features,
+    FloatList,
+    Int64List,
+    SequenceExample,
+)
 from headrace.tf1.producers import (
     input_producer,
     limit_epochs,
@@ -22,8 +33,17 @@ from headrace.tf1.producers import (
 from headrace.tf1.runners import QueueRunner, add_queue_runner, start_queue_runners
 
 __all__ = [
+    "BytesList",
     "Coordinator",
+    "Example",
+    "Feature",
+    "FeatureList",
+    "FeatureLists",
+    "Features",
+    "FloatList",
+    "Int64List",
     "QueueRunner",
+    "SequenceExample",
     "add_queue_runner",
     "batch",
     "batch_join",
