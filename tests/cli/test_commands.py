@@ -70,7 +70,10 @@ def test_version_and_help(capsys: Captured) -> None:
         (["check", "a*.npz"], "a*.npz: "),
         (["head", "nothing.npz", "-n", "0"], "Invalid value for '-n'"),
         (["check", "a.npz", "b.npz"], "expected one file of npz, got 2; name them one by one"),
-        (["check", "a", "--from", "csv"], "expected one of ctf, cbf, npz, arrow, jsonl as the format, got 'csv'"),
+        (
+            ["check", "a", "--from", "csv"],
+            "expected one of ctf, cbf, npz, arrow, jsonl, tfrecord as the format, got",
+        ),
         (["check", "a.npz", "--streams", "x"], "--streams, 'x': expected NAME=FORMAT:DIM"),
         (["convert", "a.npz", "b.csv"], "b.csv: the ending doesn't say what to write; give --to"),
         (["convert", "a.npz", "b.jsonl.gz"], "the ending doesn't say"),

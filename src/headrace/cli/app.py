@@ -56,7 +56,8 @@ def _guarded(command: Callable[..., int]) -> Callable[..., int]:
 
 app = typer.Typer(
     name="headrace",
-    help="Looks through, shows and converts files of sequences: CNTK's text format (CTF) and what it is turned into.",
+    help="Looks through, shows and converts files of training data: CNTK's text format (CTF), TFRecord files, and what "
+    "they are turned into.",
     epilog="Exit codes: 0 good, 1 problems in the data, 2 a mistake in the command or a file that can't be read.",
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -12,9 +12,10 @@ import typer
 from numpy.typing import NDArray
 
 from headrace.cli import options
-from headrace.cli.inputs import inputs_of, open_input
+from headrace.cli.inputs import form_of, inputs_of, open_input
 from headrace.cli.output import count, heading, line, print_json, table
 from headrace.cli.reading import parts
+from headrace.cli.records import RecordReport, examine_records
 from headrace.cli.summary import StreamSummary
 from headrace.formats.exchange import block_of
 from headrace.formats.repeats import find_repeats
@@ -46,40 +47,45 @@ def check(
     """Read all of a file, report every problem in it, and sum it up.
 
     With --config and no files, each file that the configuration names is checked. Ends with 0
-    if there are no more problems than --max-errors, else with 1.
+    if there are no more problems than --max-errors, else with 1. Of TFRecord files all checksums
+    are looked at, and whether records are Examples; with --streams they are read as sequences.
 
     \b
     Examples:
       headrace check train.ctf --streams "x=sparse:1000000 label=dense:10,alias=y"
       headrace check --config reader.cntk
+      headrace check 'train-*.tfrecord'
       headrace check 'part-*.ctf' --streams "x=dense:784" --max-errors 10 --json
     """  # noqa: D301  typer wants the character, not the backslash
     given = files or []
     found = inputs_of(given, from_, streams, config, section, skip_ids=skip_ids, double=double, base_dir=base_dir)
     found = [replace(one, require_all=strict) for one in found]
-    reports = []
-    for one in found:
-        source = open_input(one)
-        try:
-            report = examine(source, strict=strict, limit=None if list_all else LISTED)
-        finally:
-            source.close()
+    limit = None if list_all else LISTED
+    goods = []
+    for number, one in enumerate(found):
+        report: Report | RecordReport
+        if form_of(one) == "tfrecord" and one.streams is None:
+            report = examine_records(one.paths, limit)
+        else:
+            source = open_input(one)
+            try:
+                report = examine(source, strict=strict, limit=limit)
+            finally:
+                source.close()
         tolerated = one.max_errors if max_errors is None else max_errors
-        good = report.problems <= tolerated
-        reports.append((one, report, good))
-        if not as_json:
-            if len(found) > 1:
-                heading(", ".join(one.paths))
-            report.show()
+        goods.append(report.problems <= tolerated)
+        if as_json:
+            print_json({"files": one.paths, "good": goods[-1], **report.to_json()})
+            continue
+        if number:
             line()
-            allowed = f", {tolerated:,} tolerated" if tolerated else ""
-            heading("good" if not report.problems else f"{count(report.problems, 'problem')}{allowed}")
-            if len(found) > len(reports):
-                line()
-    if as_json:
-        for one, report, good in reports:
-            print_json({"files": one.paths, "good": good, **report.to_json()})
-    return 0 if all(good for _, _, good in reports) else 1
+        if len(found) > 1:
+            heading(", ".join(one.paths))
+        report.show()
+        line()
+        allowed = f", {tolerated:,} tolerated" if tolerated else ""
+        heading("good" if not report.problems else f"{count(report.problems, 'problem')}{allowed}")
+    return 0 if all(goods) else 1
 
 
 @dataclass

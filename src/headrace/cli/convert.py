@@ -17,6 +17,7 @@ from headrace.cli.output import DataProblem, count, line, print_json, remark
 from headrace.cli.reading import parts
 from headrace.errors import PlanError
 from headrace.formats.arrow import write_arrow
+from headrace.formats.example_sequences import NeedsLists, write_examples
 from headrace.formats.exchange import Block, block_of
 from headrace.formats.jsonl import write_jsonl
 from headrace.formats.mistakes import Mistakes
@@ -44,8 +45,8 @@ def convert(
     """Write sequences in another format.
 
     Formats go by the endings: .ctf and .txt (CNTK's text), .cbf and .bin (CNTK's binary), .npz, .arrow and .feather,
-    .jsonl. The binary format has no ids: its sequences count from 0. Memory is bounded whatever the size, and the
-    output appears only when it is complete.
+    .jsonl, .tfrecord (Examples). The binary format has no ids: its sequences count from 0. Memory is bounded whatever
+    the size, and the output appears only when it is complete.
 
     \b
     Examples:
@@ -148,6 +149,15 @@ def _write_lines(path: str, source: SequenceSource, mistakes: Mistakes, *, ids: 
     return sum(counter)
 
 
+def _write_tfrecord(path: str, source: SequenceSource, mistakes: Mistakes) -> int:
+    """Examples where each sequence has one sample of each stream, else SequenceExamples."""
+    try:
+        return write_examples(path, source.streams, _blocks(source, mistakes), lists=False)
+    except NeedsLists:
+        mistakes.forget()
+    return write_examples(path, source.streams, _blocks(source, mistakes), lists=True)
+
+
 Writer: TypeAlias = Callable[[str, SequenceSource, Mistakes], int]
 
 
@@ -161,5 +171,6 @@ WRITERS: dict[str, Writer] = {
     "npz": _by_blocks(write_npz),
     "arrow": _by_blocks(write_arrow),
     "jsonl": _by_blocks(write_jsonl),
+    "tfrecord": _write_tfrecord,
 }
 """What writes each format."""

@@ -10,8 +10,9 @@ import typer
 
 from headrace.batch.sparse import Sparse
 from headrace.cli import options
-from headrace.cli.inputs import open_input, single_input
+from headrace.cli.inputs import form_of, open_input, single_input
 from headrace.cli.output import DataProblem, count, heading, line, number
+from headrace.cli.records import show_records
 from headrace.formats.exchange import Block, block_of
 from headrace.formats.jsonl import json_lines
 
@@ -30,7 +31,7 @@ def head(
     from_: options.From = "",
     as_json: options.Json = False,
 ) -> int:
-    """Show the first sequences of a file.
+    """Show the first sequences of a file; of a TFRecord file the first records, with the features of Examples.
 
     With --json each is one line, as headrace convert writes them to .jsonl files.
 
@@ -38,8 +39,13 @@ def head(
     Examples:
       headrace head train.ctf -n 2 --streams "x=sparse:1000000 label=dense:10"
       headrace head train.cbf --json | jq .streams.label
+      headrace head train.tfrecord -n 1
     """  # noqa: D301  typer wants the character, not the backslash
-    source = open_input(single_input(file, from_, streams, config, section, skip_ids=skip_ids, double=double))
+    one = single_input(file, from_, streams, config, section, skip_ids=skip_ids, double=double)
+    if form_of(one) == "tfrecord" and one.streams is None:
+        show_records(one.paths, number, as_json)
+        return 0
+    source = open_input(one)
     try:
         wanted = np.arange(min(number, source.num_records))
         parsed = source.parse(wanted)

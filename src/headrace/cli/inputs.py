@@ -18,11 +18,13 @@ from headrace.formats.cbf import CbfSource
 from headrace.formats.ctf import CtfSource
 from headrace.formats.ctf_infer import infer_ctf
 from headrace.formats.ctf_schema import CtfStream
+from headrace.formats.example_sequences import ExampleSequences, infer_example_streams
 from headrace.formats.files import find_files
 from headrace.formats.jsonl import JsonLinesSource, infer_jsonl
 from headrace.formats.npz import open_npz
 from headrace.formats.packed import ENDINGS as PACKED
 from headrace.formats.sequences import SequenceSource, SequenceStream
+from headrace.formats.tfrecord import is_tfrecord
 
 ENDINGS = {
     ".ctf": "ctf",
@@ -34,6 +36,8 @@ ENDINGS = {
     ".feather": "arrow",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".tfrecord": "tfrecord",
+    ".tfrecords": "tfrecord",
 }
 """The format of each ending."""
 
@@ -160,9 +164,28 @@ def _looks_like(path: str) -> str:
     try:
         with open(path, "rb") as file:
             start = file.read(16)
+        if is_tfrecord(path):
+            return "tfrecord"
     except OSError:
         return "ctf"  # a pattern, or a file that opening will complain about
     return next((form for beginning, form in _BEGINNINGS.items() if start.startswith(beginning)), "ctf")
+
+
+def form_of(one: Input) -> str:
+    """The format of an input: as is said, by the ending, or by how the first file begins.
+
+    Raises:
+        PlanError: If there is no format of the name that is said.
+    """
+    return format_of(one.paths[0], one.form) or _looks_like(_first_of(one.paths[0]))
+
+
+def _first_of(path: str) -> str:
+    """The first file of a pattern; the path itself, if there is none."""
+    try:
+        return find_files(path)[0]
+    except (OSError, DataError):
+        return path
 
 
 def open_input(one: Input) -> SequenceSource:
@@ -173,7 +196,7 @@ def open_input(one: Input) -> SequenceSource:
         DataError: If it isn't of the format.
         PlanError: If the options don't go with it.
     """
-    found = format_of(one.paths[0], one.form) or _looks_like(one.paths[0])
+    found = form_of(one)
     if found in _SINGLE and len(one.paths) > 1:
         raise PlanError(f"expected one file of {found}, got {len(one.paths)}; name them one by one")
     source = _OPENERS[found](one)
@@ -182,17 +205,32 @@ def open_input(one: Input) -> SequenceSource:
     return source
 
 
-def _open_jsonl(one: Input) -> SequenceSource:
+def _declared(one: Input) -> list[SequenceStream] | None:
     if one.streams is None:
+        return None
+    return [
+        SequenceStream(name, (stream.dim,), stream.sparse, one.dtype, stream.defines_size)
+        for name, stream in one.streams.items()
+    ]
+
+
+def _open_tfrecord(one: Input) -> SequenceSource:
+    try:
+        found = infer_example_streams(one.paths, _declared(one), dtype=one.dtype)
+    except DataError as error:
+        raise DataError(f"{error} (--streams does)" if "say which streams" in str(error) else str(error)) from None
+    if found.left_out:
+        remark(f"{one.paths[0]}: features that hold bytes are left out: {', '.join(found.left_out)}")
+    return ExampleSequences(one.paths, found)
+
+
+def _open_jsonl(one: Input) -> SequenceSource:
+    declared = _declared(one)
+    if declared is None:
         try:
             declared = [SequenceStream(s.name, s.shape, dtype=one.dtype) for s in infer_jsonl(one.paths)]
         except DataError as error:
             raise DataError(f"{error} (--streams does)") from None
-    else:
-        declared = [
-            SequenceStream(name, (stream.dim,), stream.sparse, one.dtype, stream.defines_size)
-            for name, stream in one.streams.items()
-        ]
     return JsonLinesSource(one.paths, declared, index="memory")
 
 
@@ -227,6 +265,7 @@ _OPENERS: dict[str, Callable[[Input], SequenceSource]] = {
     "ctf": _open_ctf,
     "cbf": _open_cbf,
     "jsonl": _open_jsonl,
+    "tfrecord": _open_tfrecord,
     "npz": lambda one: _as_declared(open_npz(one.paths[0]), one),
     "arrow": lambda one: _as_declared(open_arrow(one.paths[0]), one),
 }

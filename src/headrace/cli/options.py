@@ -35,6 +35,6 @@ Double: TypeAlias = Annotated[
     bool, typer.Option("--double", help="Read the numbers of text as float64 instead of float32.")
 ]
 From: TypeAlias = Annotated[
-    str, typer.Option("--from", metavar="FORMAT", help="What the file is: ctf, cbf, npz, arrow or jsonl.")
+    str, typer.Option("--from", metavar="FORMAT", help="What the file is: ctf, cbf, npz, arrow, jsonl or tfrecord.")
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
 
 from headrace import _native
 from headrace.batch.columns import Bytes
@@ -68,19 +71,98 @@ def infer_sequence_example(
             types.
     """
     stream = RecordStream(files, compression=compression)
-    total = 0
-    seen: dict[tuple[bytes, bool], _Seen] = {}
+    survey = ExampleSurvey()
     for batch in _batches(iter(stream.start()), records):
-        found, bad, text = _native.survey_examples(batch.data, batch.offsets)
+        bad, text = survey.add(batch)
         if bad >= 0:
-            raise DataError(f"{stream.where(total + bad)}: {text}")
-        total += len(batch)
+            raise DataError(f"{stream.where(survey.records)}: {text}")
+    return survey.features()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFeature:
+    """What was seen of one feature.
+
+    Attributes:
+        name: Its key.
+        in_list: Whether it is a feature list.
+        kinds: Of its values, ascending; 0 stands for messages that don't say it.
+        messages: How many have it.
+        least: Values of the message (of a list: the step) that has the fewest.
+        most: Of the one that has the most.
+    """
+
+    name: str
+    in_list: bool
+    kinds: tuple[int, ...]
+    messages: int
+    least: int
+    most: int
+
+    @property
+    def types(self) -> str:
+        """The types of its values; nothing if no message says."""
+        return " and ".join(_DTYPES[kind] for kind in self.kinds if kind)
+
+    @property
+    def values(self) -> str:
+        """How many values there are at a time."""
+        return f"{self.least:,}" if self.least == self.most else f"{self.least:,}–{self.most:,}"
+
+
+class ExampleSurvey:
+    """Which features Examples and SequenceExamples have, message by message.
+
+    Attributes:
+        records: Messages so far.
+
+    Example:
+        >>> import headrace as hr
+        >>> survey = ExampleSurvey()
+        >>> survey.add(hr.Bytes.from_rows([hr.encode_example({"x": [1, 2]}), b"?"]))[0], survey.records
+        (1, 1)
+        >>> [(seen.name, seen.types, seen.values) for seen in survey.seen()]
+        [('x', 'int64', '2')]
+    """
+
+    def __init__(self) -> None:
+        self.records = 0
+        self._seen: dict[tuple[bytes, bool], _Seen] = {}
+
+    def add(self, messages: Bytes) -> tuple[int, str]:
+        """Takes messages into account, up to the first that is neither Example nor SequenceExample.
+
+        Returns:
+            The place of that one and what is wrong with it; −1 if there is none.
+        """
+        found, bad, text = _native.survey_examples(messages.data, messages.offsets)
+        if bad >= 0:
+            messages = messages[:bad]
+            found = _native.survey_examples(np.ascontiguousarray(messages.data), messages.offsets)[0] if bad else []
         for own in found:
             key = own[:2]
-            seen[key] = _both(seen[key], own) if key in seen else own
-    context = {_name(s): _feature(s, total) for s in seen.values() if not s[1] and any(s[2])}
-    lists = {_name(s): _feature(s, total) for s in seen.values() if s[1] and any(s[2])}
-    return context, lists
+            self._seen[key] = _both(self._seen[key], own) if key in self._seen else own
+        self.records += len(messages)
+        return bad, text
+
+    def seen(self) -> list[SeenFeature]:
+        """All features so far."""
+        return [SeenFeature(_name(s), s[1], tuple(s[2]), *s[3:]) for s in self._seen.values()]
+
+    def mixed(self) -> list[tuple[str, list[str]]]:
+        """Features whose values are of different types, and which."""
+        return [(one.name, one.types.split(" and ")) for one in self.seen() if len(one.types.split(" and ")) > 1]
+
+    def features(self) -> tuple[dict[str, Feature], dict[str, Feature]]:
+        """What parses all of it: the features of the context, and those of the lists.
+
+        Raises:
+            DataError: If a feature is of different types.
+        """
+        known = [s for s in self._seen.values() if any(s[2])]
+        context = {_name(s): _feature(s, self.records) for s in known if not s[1]}
+        lists = {_name(s): _feature(s, self.records) for s in known if s[1]}
+        return context, lists
 
 
 def _batches(records: Iterator[bytes], limit: int) -> Iterator[Bytes]:

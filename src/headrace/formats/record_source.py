@@ -123,6 +123,11 @@ class TFRecordSource(Source):
         return [file.path for file in self._files]
 
     @property
+    def indexed(self) -> bool:
+        """Whether the indexes of all files were there when they were opened."""
+        return all(file.sidecar is not None for file in self._files)
+
+    @property
     def lost(self) -> list[LostBytes]:
         """What was left out of the files, with `recover="skip"`."""
         return [lost for file in self._files for lost in file.lost]

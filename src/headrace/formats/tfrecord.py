@@ -53,6 +53,7 @@ class RecordReader:
         compression: How it is packed: `""`, `"GZIP"`, `"ZLIB"` or `"ZSTD"`.
         verify: Whether the checksums of data are looked at; those of lengths always are.
         skip: Leave out what is damaged and go on with the next whole record; `lost` says what was left out.
+        quiet: Don't log it.
 
     Raises:
         OSError: If the file can't be opened.
@@ -72,7 +73,13 @@ class RecordReader:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], compression: str | None = "", *, verify: bool = True, skip: bool = False
+        self,
+        path: str | os.PathLike[str],
+        compression: str | None = "",
+        *,
+        verify: bool = True,
+        skip: bool = False,
+        quiet: bool = False,
     ) -> None:
         self.path = os.fspath(path)
         self._verify = verify or skip
@@ -89,7 +96,7 @@ class RecordReader:
         self._error: RecordError | None = None
         self._damage = ""  # what is wrong with the record at hand, if it is to be left out
         self._last = False  # nothing comes after the piece
-        self._reported = False
+        self._reported = quiet
         self._ended = False
 
     def read(self) -> tuple[int, bytes] | None:
