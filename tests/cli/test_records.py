@@ -16,7 +16,7 @@ from headrace.formats.exchange import Block
 from headrace.formats.jsonl import write_jsonl
 from headrace.formats.npz import open_npz, write_npz
 from headrace.formats.sequences import SequenceStream
-from headrace.verify import same
+from headrace.proof import same
 from tests.formats.helpers import some_block, streams_of
 
 Captured = pytest.CaptureFixture[str]
