@@ -93,6 +93,8 @@ class Draw:
 
     def records(self, kind: str) -> hr.Dataset:
         parts = [self.source(kind) for _ in range(self.one(1, 2, 3))]
+        if kind == "stream":
+            parts = [self.one(part, part.filter(partial(in_part, 2))) for part in parts]
         joined = self.one("one", "one", "concat", "interleave", "mix")
         if kind == "stream":
             joined = self.one("one", "mix", "beside", "zip")

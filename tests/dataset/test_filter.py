@@ -101,8 +101,8 @@ def test_repeat_shuffle_map_and_concat_follow() -> None:
 @pytest.mark.parametrize(
     "operation",
     [
-        lambda d: hr.zip(d, d),
-        lambda d: hr.mix([d, d], [1, 1]),
+        lambda d: hr.zip(d, d).shuffle(),
+        lambda d: hr.mix([d, d], [1, 1]).repeat(2),
         lambda d: d.take(3).bucket(batch_size=2),
         lambda d: d.take(3).shuffle(),
         lambda d: d.take(3).repeat(2),
@@ -113,7 +113,7 @@ def test_repeat_shuffle_map_and_concat_follow() -> None:
 )
 def test_what_must_come_before_a_filter_is_refused(operation: Any) -> None:
     data = operation(hr.from_dataset(range(9), lengths=list(range(9))).filter(even))
-    with pytest.raises(hr.PlanError, match=r"can't come after filter|comes before take, skip|can't follow take"):
+    with pytest.raises(hr.PlanError, match=r"comes before take, skip|can't follow take|needs a known number"):
         hr.Loader(data if isinstance(data, hr.Batches) else data.batch(2))
 
 
@@ -182,3 +182,57 @@ def test_damaged_states_are_refused() -> None:
     for window, batch in (([0, 9], 1), ([8, 0], 2), ([0, 0], 1)):
         with pytest.raises(hr.StateError, match="damaged"):
             loader.load_state_dict({**state, "window": window, "batch": batch})
+
+
+def test_zip_and_mix_of_what_is_left() -> None:
+    data = hr.from_dataset(range(40)).shuffle(seed=3)
+    left = [n for n in data if n % 2 == 0]
+    numbers = hr.from_iterable(itertools.count)
+    pairs = hr.zip(n=data.filter(even, block=7), i=numbers, shortest=True)
+    assert [(pair["n"], pair["i"]) for pair in pairs] == [(n, i) for i, n in enumerate(left)]
+    same_side = hr.zip(data.filter(even), data.filter(lambda n: n % 2 == 0, block=3))
+    assert list(same_side) == [(n, n) for n in left]
+    thirds = hr.zip(data.filter(even).take(3), data.filter(even).skip(1).take(3))
+    assert list(thirds) == [*itertools.pairwise(left[:4])]
+    mixed = hr.mix([data.filter(even), hr.from_dataset(range(-100, 0))], [1, 2])
+    assert [n for n in mixed if n >= 0] == left
+    first = list(mixed)[:30]
+    assert all(sum(n >= 0 for n in first[i : i + 3]) == 1 for i in range(0, 30, 3))
+    for batches in (
+        pairs.batch(3),
+        same_side.batch(4),
+        thirds.batch(2),
+        mixed.batch(5),
+        pairs.filter(lambda r: r["i"] > 2).batch(3),
+    ):
+        whole = [*hr.Loader(batches)]
+        parted = [*hr.Loader(batches, workers=2)]
+        assert list(map(repr, whole)) == list(map(repr, parted))
+        hr.assert_resumable(batches, epochs=3)
+
+
+def test_what_is_left_is_another_order_in_each_epoch() -> None:
+    data = hr.from_dataset(range(40)).shuffle(seed=3).filter(even)
+    loader, epochs = hr.Loader(hr.zip(data, data).batch(20)), []
+    for _ in range(3):
+        epochs += [batch[0].tolist() for batch in loader]
+    assert len(epochs) == 3
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    assert [sorted(epoch) for epoch in epochs] == [list(range(0, 40, 2))] * 3
+    loader.set_epoch(5)  # nothing has been read of it yet
+    (fifth,) = [batch[0].tolist() for batch in loader]
+    assert fifth not in epochs
+    fresh = hr.Loader(hr.zip(data, data).batch(20))
+    fresh.set_epoch(5)
+    assert [batch[0].tolist() for batch in fresh] == [fifth]
+
+
+def test_sides_that_end_apart_are_told() -> None:
+    data = hr.from_dataset(range(40))
+    with pytest.raises(hr.DataError, match="one side ended 1 records or more before another"):
+        list(hr.Loader(hr.zip(data.filter(even), data.filter(lambda n: n % 2 == 0 or n == 1)).batch(50)))
+    with pytest.raises(hr.DataError, match=r"0: endless or unknown .*, 1: 40"):
+        hr.Loader(hr.zip(data.filter(even), data).batch(2))
+    with pytest.raises(ZeroDivisionError) as info:
+        list(hr.Loader(hr.zip(data.filter(lambda n: 1 // (6 - n) < 9), data, shortest=True).batch(2)))
+    assert "in filter(" in info.value.__notes__[0]

@@ -15,6 +15,7 @@ from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, interleave
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records, Sifted, arguments
+from headrace.dataset.survivors import build_in_order
 from headrace.errors import DataError, PlanError
 from headrace.plan import LEAF_SHIFT, Rows
 
@@ -109,7 +110,7 @@ class Mix(Node):
 
     def build(self, numbering: Numbering) -> Records:
         """Mixes the plans and reads each record through its own part."""
-        built = [part.build(numbering).unsifted("mix", "filter what mix gives") for part in self.parts]
+        built = [build_in_order(part, numbering) for part in self.parts]
         plan = plans.Mix(same_slots(built), self.weights, seed=self.seed, stop=self.stop)
         return Records(plan, ChoiceReader([b.reader for b in built]))
 

@@ -168,7 +168,8 @@ class Dataset:
 
         Records are read and filtered in blocks of positions, each of which any worker can do; a saved position is a
         block and a place in it, so restoring reads one block at most again. `take`, `skip`, `slice` and `shard` after
-        a filter count what it left; `zip` and `mix` come before it. Every rank filters all records.
+        a filter count what it left; `zip` and `mix` take that as a stream, read in your thread. Every rank filters all
+        records.
 
         Args:
             fn: Takes a record and gives a bool. It must be a function of the record alone.

@@ -161,22 +161,22 @@ class Patience:
             )
 
 
-def look_at(built: Records, streams: bool) -> Iterator[Any]:
-    """The records of epoch 0, one by one."""
+def look_at(built: Records, streams: bool, epoch: int = 0) -> Iterator[Any]:
+    """The records of an epoch, one by one."""
     sifted = built.sifted
     if sifted is None:
-        return _survivors(built, Patience(None))
+        return _survivors(built, Patience(None), epoch)
     patience = Patience(None if streams or built.plan.length is not None else sifted.patience)
     ends = (sifted.start, sifted.stop, sifted.step)
     start, stop, step = (None if end is None else min(end, maxsize) for end in ends)
-    return islice(_survivors(built, patience), start, stop, step)
+    return islice(_survivors(built, patience, epoch), start, stop, step)
 
 
-def _survivors(built: Records, patience: Patience) -> Iterator[Any]:
+def _survivors(built: Records, patience: Patience, epoch: int) -> Iterator[Any]:
     position, length = 0, built.plan.length
     while length is None or position < length:
         stop = position + _LOOKED_AT if length is None else min(position + _LOOKED_AT, length)
-        rows = built.plan.locate(0, np.arange(position, stop))
+        rows = built.plan.locate(epoch, np.arange(position, stop))
         found = built.reader.advance(rows, np.ones(len(rows), bool))
         if found:
             tree, kept = built.reader.sift(rows.take(slice(found)), Clock())

@@ -213,18 +213,6 @@ class Records:
             )
         return self
 
-    def unsifted(self, operation: str, remedy: str) -> Records:
-        """Itself, for an operation that must know which record stands where.
-
-        Raises:
-            PlanError: If filters leave out some.
-        """
-        if self.sifted is not None:
-            raise PlanError(
-                f"{operation} can't come after filter: which records are left is known only as they are read; {remedy}"
-            )
-        return self
-
 
 @dataclass(frozen=True, slots=True)
 class BatchRecords:

@@ -13,6 +13,7 @@ from headrace import plan as plans
 from headrace.batch.tree import Tree, child
 from headrace.clock import Clock
 from headrace.dataset.node import Node, Numbering, Reader, Records
+from headrace.dataset.survivors import build_in_order
 from headrace.errors import DataError, PlanError
 from headrace.plan import Rows
 
@@ -46,12 +47,12 @@ class Zip(Node):
 
     def build(self, numbering: Numbering) -> Records:
         """Gives each part its own slots of the ids."""
-        built = [part.build(numbering).unsifted("zip", "filter what zip gives") for part in self.parts]
+        built = [build_in_order(part, numbering) for part in self.parts]
         lengths = [b.plan.length for b in built]
         if not self.shortest and len(set(lengths)) > 1:
             names = self.names or tuple(map(str, range(len(built))))
             counts = ", ".join(
-                f"{name}: {'endless' if n is None else f'{n:,}'} ({_origin(b)})"
+                f"{name}: {'endless or unknown' if n is None else f'{n:,}'} ({_origin(b)})"
                 for name, n, b in zip(names, lengths, built, strict=True)
             )
             # The commonest cause by far: two files that were meant to be parallel and are not.

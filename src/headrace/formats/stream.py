@@ -27,6 +27,8 @@ class StreamSource(Source):
     """
 
     kind = "iterable"
+    differs = False
+    """Whether the records are others in each epoch."""
 
     def __init__(self, items: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
         if not callable(items) and not isinstance(items, Iterable):
@@ -36,8 +38,8 @@ class StreamSource(Source):
         self._items = items
         self._used_up = False
 
-    def start(self) -> Iterator[Any]:
-        """Iterates from the first record on.
+    def start(self, epoch: int = 0) -> Iterator[Any]:
+        """Iterates from the first record on; an iterable gives the same in every epoch.
 
         Raises:
             DataError: If that can't be done again.
@@ -98,6 +100,7 @@ class StreamCursor:
         self._process = os.getpid()
         self._iterator: Iterator[Any] | None = None
         self._next = 0
+        self._epoch = -1  # the pass that the iterator was started for
         self._kept: dict[tuple[int, int], Any] = {}  # by pass over the data and record
 
     def advance(self, records: NDArray[np.int64], passes: NDArray[np.int64], wanted: NDArray[np.bool_]) -> int:
@@ -117,13 +120,18 @@ class StreamCursor:
             self._reset()  # forked: the lock may have been held, and the iterator been running, in another thread
         keep = dict(zip(records[wanted].tolist(), passes[wanted].tolist(), strict=True))
         with self._lock:
-            if self._iterator is None or min(keep, default=self._next) < self._next:
-                self._iterator, self._next = self._source.start(), 0
+            epoch = int(passes[0])
+            if self._iterator is None or min(keep, default=self._next) < self._next or self._is_past(epoch):
+                self._iterator, self._next, self._epoch = self._source.start(epoch), 0, epoch
             last = int(records.max())
             while self._next <= last:
                 if not self._pass(keep):
                     return int((records >= self._next).argmax())
         return len(records)
+
+    def _is_past(self, epoch: int) -> bool:
+        # An iterator of which nothing has been read serves any pass, if all are the same.
+        return self._source.differs and epoch != self._epoch
 
     def _pass(self, keep: dict[int, int]) -> bool:
         assert self._iterator is not None
