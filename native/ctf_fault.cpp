@@ -66,7 +66,9 @@ std::string_view name_of(CtfNoteKind kind) {
   return "";
 }
 
-std::string describe(const CtfFault& fault, const CtfPlace& place, const FileBytes& file, const CtfSchema& schema) {
+namespace {
+
+std::string describe_one(const CtfFault& fault, const CtfPlace& place, const FileBytes& file, const CtfSchema& schema) {
   const CtfStream none;
   const CtfStream& stream = fault.stream < 0 ? none : schema.streams[static_cast<std::size_t>(fault.stream)];
   const std::string of = " of stream '" + stream.alias + "'";
@@ -120,6 +122,14 @@ std::string describe(const CtfFault& fault, const CtfPlace& place, const FileByt
              "that all streams have samples";
   }
   return at;
+}
+
+}  // namespace
+
+std::string describe(const CtfFault& fault, const CtfPlace& place, const FileBytes& file, const CtfSchema& schema) {
+  const std::string one = describe_one(fault, place, file, schema);
+  if (fault.times == 1) return one;
+  return one + " (and " + std::to_string(fault.times - 1) + " more like it further on in the sequence)";
 }
 
 std::string describe(CtfNoteKind kind, const CtfNote& note, const CtfPlace& place, const FileBytes& file,

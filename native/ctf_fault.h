@@ -1,6 +1,7 @@
 // Mistakes in text of CNTK's format: kept small where they are found, put into words only when someone asks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,6 +28,10 @@ enum class CtfFaultKind : std::uint8_t {
   kRows,        // not as many lines as samples
   kMissing,     // no sample of some stream, and that is not allowed
 };
+inline constexpr std::size_t kCtfFaultKinds = 15;
+
+// A row may have millions of mistakes. So many of each kind and stream are kept, the others only counted.
+inline constexpr std::size_t kKeptFaults = 100;
 
 // For sorting and counting, e.g. "too many values".
 std::string_view name_of(CtfFaultKind kind);
@@ -39,6 +44,7 @@ struct CtfFault {
   std::uint64_t offset;     // in the file
   std::uint64_t count = 0;  // kRows: the sequence's lines
   std::uint64_t most = 0;   // kRows: the samples of its longest stream
+  std::int64_t times = 1;   // mistakes that it stands for: itself, and those like it in the row that are not kept
 };
 
 // Things that are legal and yet may not be meant.

@@ -317,6 +317,15 @@ void CtfParser<T>::drop() {
 template <class T>
 void CtfParser<T>::fault(CtfFaultKind kind, const std::uint8_t* at, int stream) {
   line_faulty_ = true;
+  if (alike_.empty()) alike_.resize((schema_.streams.size() + 1) * kCtfFaultKinds);
+  Alike& alike = alike_[static_cast<std::size_t>(stream + 1) * kCtfFaultKinds + static_cast<std::size_t>(kind)];
+  if (alike.row != row_) alike = {row_, 0, 0};
+  if (alike.kept == kKeptFaults) {
+    ++batch_.faults[alike.last].times;
+    return;
+  }
+  ++alike.kept;
+  alike.last = batch_.faults.size();
   batch_.faults.push_back({kind, stream, row_, record_, offset_of(at)});
 }
 

@@ -33,7 +33,7 @@ struct CtfBatch {
   std::vector<CtfColumn<T>> columns;  // one a stream
   Buffer<std::uint8_t> dropped;       // one a row: 1 where it lost too much to errors to be used
   bool any_dropped = false;
-  std::vector<CtfFault> faults;  // in the order of rows
+  std::vector<CtfFault> faults;  // in the order of rows; not more than kKeptFaults of each kind and stream in a row
   CtfNote notes[kCtfNotes];
 };
 
@@ -56,6 +56,13 @@ class CtfParser {
     std::int64_t samples_before;  // of the rows before it
     std::size_t values_before;
     std::uint64_t lost;  // malformed ones
+  };
+
+  // The mistakes of one kind and stream in the last row that had any.
+  struct Alike {
+    std::int64_t row = -1;
+    std::size_t kept = 0;
+    std::size_t last = 0;  // which of all faults was the last kept
   };
 
   // The first bytes of a stream's name, for a quick look whether a sample is of it.
@@ -94,6 +101,7 @@ class CtfParser {
   std::vector<int> named_;    // whose they are
   std::size_t expected_ = 0;  // which of them may come next, for samples mostly come in the same order
   std::vector<Tally> tallies_;
+  std::vector<Alike> alike_;  // of each stream, and first of none in particular, one a kind; empty without a mistake
 
   const std::uint8_t* p_ = nullptr;  // the next byte
   const std::uint8_t* end_ = nullptr;

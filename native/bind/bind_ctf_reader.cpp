@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "arrays.h"
@@ -100,6 +101,14 @@ nb::tuple parse(const nb::object& self, const Array<std::int64_t>& records) {
 void bind_ctf_reader(nb::module_& m) {
   nb::class_<CtfProblems>(m, "CtfProblems", "The mistakes that one call of CtfReader.parse found.")
       .def("__len__", [](const CtfProblems& self) { return self.faults.size(); })
+      .def(
+          "times",
+          [](const CtfProblems& self) -> nb::typed<nb::object, NewArray<std::int64_t>> {
+            Buffer<std::int64_t> times;
+            for (const CtfFault& fault : self.faults) times.push(fault.times);
+            return to_numpy(std::move(times));
+          },
+          "How many mistakes each stands for: of many alike in a row, only the first are kept.")
       .def(
           "explain",
           [](const CtfProblems& self, std::size_t i) {

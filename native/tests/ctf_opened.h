@@ -51,7 +51,11 @@ struct Opened {
   bool as_model(const CtfBatch<T>& batch) const {
     const std::string_view text(reinterpret_cast<const char*>(file->data()), file->size());
     std::vector<std::pair<CtfFaultKind, std::uint64_t>> wanted, got;
-    for (const CtfFault& fault : batch.faults) got.emplace_back(fault.kind, fault.offset);
+    std::size_t times = 0;
+    for (const CtfFault& fault : batch.faults) {
+      got.emplace_back(fault.kind, fault.offset);
+      times += static_cast<std::size_t>(fault.times);
+    }
     std::uint64_t notes[kCtfNotes] = {};
     for (std::size_t i = 0; i < index.sequences(); ++i) {
       const std::uint64_t begin = index.begins[i], end = end_of(i);
@@ -64,7 +68,11 @@ struct Opened {
     for (int k = 0; k < kCtfNotes; ++k) {
       if (notes[k] != batch.notes[k].count) return false;
     }
-    return got == wanted;
+    if (times != wanted.size()) return false;
+    // Those that were kept, among all, in order.
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < wanted.size() && next < got.size(); ++i) next += got[next] == wanted[i] ? 1 : 0;
+    return next == got.size();
   }
 
   std::uint64_t end_of(std::size_t i) const { return index.ends.size() > 0 ? index.ends[i] : index.begins[i + 1]; }

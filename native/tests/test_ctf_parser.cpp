@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <random>
 #include <sstream>
 #include <string>
@@ -369,7 +370,37 @@ std::string random_text(std::mt19937& random) {
   return text;
 }
 
+std::string repeated(const std::string& text, std::size_t times) {
+  std::string all;
+  for (std::size_t i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 }  // namespace
+
+TEST(of_many_mistakes_alike_in_a_row_the_first_are_kept_and_all_are_counted) {
+  constexpr auto kKept = static_cast<std::int64_t>(kKeptFaults);
+  const std::string many = repeated("|a ? |", 1000) + "a 1 2\n";  // 1000 of stream a, 999 without a name
+  const Opened opened("1 |a 1 2 |a x\n2 " + many + "3 " + many + "4 |a 1 2 |a x\n", usual());
+  const auto batch = opened.all();
+  CHECK(opened.as_model<float>());
+  CHECK(batch.faults.size() == 2 + 2 * 2 * kKeptFaults);
+  std::int64_t rows[4] = {};
+  std::int64_t most = 0;
+  for (const CtfFault& fault : batch.faults) {
+    rows[fault.row] += fault.times;
+    most = std::max(most, fault.times);
+    CHECK(fault.times == 1 || fault.times == 1001 - kKept || fault.times == 1000 - kKept);
+  }
+  CHECK(rows[0] == rows[3] && rows[1] == rows[2]);
+  CHECK(rows[1] == 1999 && most == 1001 - kKept);
+  CHECK(std::is_sorted(batch.faults.begin(), batch.faults.end(),
+                       [](const CtfFault& a, const CtfFault& b) { return a.row < b.row; }));
+  for (const CtfFault& fault : batch.faults) {
+    if (fault.times != most) continue;
+    CHECK(opened.reader.explain(fault).find("(and 900 more like it further on in the sequence)") != std::string::npos);
+  }
+}
 
 TEST(random_texts_read_as_the_model_says) {
   std::mt19937 random(7);

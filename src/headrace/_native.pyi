@@ -70,6 +70,11 @@ class CtfProblems:
 
     def __len__(self) -> int: ...
 
+    def times(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """
+        How many mistakes each stands for: of many alike in a row, only the first are kept.
+        """
+
     def explain(self, i: int) -> str:
         """What was expected, what came, where, and what to do."""
 

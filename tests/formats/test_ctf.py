@@ -20,6 +20,7 @@ import headrace as hr
 from headrace.formats import ctf_survey
 from headrace.formats.ctf import CtfSource
 from headrace.formats.kept import KeptSequences
+from headrace.formats.mistakes import Mistakes
 from headrace.proof import same
 
 # As in the description of the format: five sequences, of which 333 has no sample of `a`.
@@ -445,3 +446,23 @@ def test_streams_that_never_occur_are_told_of(
     for warning in source.warnings:
         assert re.search(message, warning.message)
     assert source_of(tmp_path, content, streams, require_all=True).warnings == ()
+
+
+def test_mistakes_that_are_not_told_one_by_one_count(tmp_path: pathlib.Path) -> None:
+    for number, count in enumerate((150, 250)):
+        write(tmp_path / f"{number}.ctf", f"{number}1 |x 1\n{number}2 |x 2 {count * '|'}\n{number}3 |x 3\n".encode())
+    source = CtfSource(tmp_path / "?.ctf", X)
+    for one in (source, KeptSequences(source)):
+        parsed = one.parse(np.array([4, 0, 1, 3]))
+        assert (len(parsed.error_rows), parsed.times.sum()) == (200, 400)
+        assert parsed.slice(1, 3).times.sum() == 150
+        assert one.parse(np.array([1])).times.max() == 51
+    assert Mistakes(400).left == 400
+    mistakes = Mistakes(400)
+    mistakes.settle(np.array([4, 0, 1, 3]), parsed)
+    assert mistakes.left == 0
+    for _ in range(2):  # found, and taken from the survey
+        (warning,) = CtfSource(tmp_path / "?.ctf", X, max_errors=400).warnings
+        assert (warning.kind, warning.count) == ("mistakes", 400)
+        with pytest.raises(hr.DataError, match=r"\(max_errors=399\)(.|\n)*more like it"):
+            CtfSource(tmp_path / "?.ctf", X, max_errors=399)

@@ -133,3 +133,16 @@ def test_threads_share_a_reader(tmp_path: pathlib.Path) -> None:
     for thread in threads:
         thread.join(60)
     assert not failures
+
+
+def test_of_many_mistakes_alike_the_first_are_told_and_all_are_counted(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "t.ctf"
+    path.write_bytes(b"1 |a 1 2 " + 5000 * b"|" + b"\n2 |a 1 2 |\n3 |a 1 2 " + 300 * b"|a ? " + b"\n")
+    *_, rows, problems, _ = open_reader(path).parse(np.array([2, 1, 0]))
+    assert np.bincount(rows).tolist() == [100, 1, 100]
+    times = problems.times()
+    assert times.dtype == np.int64
+    assert np.bincount(rows, times).tolist() == [300, 1, 5000]
+    assert np.unique(times).tolist() == [1, 201, 4901]
+    assert problems.explain(len(rows) - 1).endswith("(and 4900 more like it further on in the sequence)")
+    assert "more like it" not in problems.explain(len(rows) - 2)

@@ -180,10 +180,10 @@ def _list(report: Report, limit: int | None, problem: dict[str, Any]) -> None:
 
 def _add_problems(report: Report, source: SequenceSource, first: int, parsed: Parsed, limit: int | None) -> None:
     keys = None
-    for i, row in enumerate(parsed.error_rows.tolist()):
+    for i, (row, times) in enumerate(zip(parsed.error_rows.tolist(), parsed.times.tolist(), strict=True)):
         place = parsed.place(i) if parsed.place else None
-        report.problems += 1
-        report.kinds[place.kind if place else "malformed"] += 1
+        report.problems += times
+        report.kinds[place.kind if place else "malformed"] += times
         if limit is not None and len(report.listed) >= limit:
             continue
         if keys is None:

@@ -101,7 +101,7 @@ def _blocks(source: SequenceSource, mistakes: Mistakes) -> Iterator[Block]:
     keys = source.keys()
     for part in parts(source, "converting"):
         if len(part.parsed.error_rows):
-            mistakes.add(np.ones(len(part.parsed.error_rows), np.int64), part.parsed.explain)
+            mistakes.add(part.parsed.times, part.parsed.explain)
         yield block_of(keys[part.first : part.first + part.records], part.parsed)
 
 

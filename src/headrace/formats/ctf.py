@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -158,7 +159,7 @@ class CtfSource(SequenceSource):
                 most = None if mistakes is None else mistakes.left
                 seen = survey(file, reader, schema, index=self._index, most=most)
                 if mistakes is not None:
-                    mistakes.add(np.ones(len(seen.errors), np.int64), partial(_explain, reader, seen))
+                    mistakes.add(seen.times, partial(_explain, reader, seen))
                 surveys.append(seen)
             self._surveys = surveys
         return self._surveys
@@ -251,9 +252,7 @@ class CtfSource(SequenceSource):
             parsed = join_parsed(parts, len(records))
         if self._max_errors:
             return Parsed(parsed.columns, warnings=parsed.warnings, records=records)
-        return Parsed(
-            parsed.columns, parsed.dropped, parsed.error_rows, parsed.explain, parsed.warnings, parsed.place, records
-        )
+        return replace(parsed, records=records)
 
     def _parse(self, number: int, records: NDArray[np.int64]) -> Parsed:
         self._files[number].check_unchanged()
@@ -269,7 +268,9 @@ class CtfSource(SequenceSource):
             return Place(kind, line, column, byte, None if stream < 0 else streams[stream].name)
 
         noticed = [ParseWarning(*warning) for warning in warnings]
-        return Parsed(columns, dropped if len(dropped) else None, rows, problems.explain, noticed, place)
+        dropped_rows = dropped if len(dropped) else None
+        times = problems.times() if len(rows) else None
+        return Parsed(columns, dropped_rows, rows, problems.explain, noticed, place, error_times=times)
 
     def deliver(self, parsed: Parsed) -> dict[str, Any]:
         """The columns of sequences without mistakes: ragged, or of one sample a record, as the streams say.

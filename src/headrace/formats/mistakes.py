@@ -104,7 +104,7 @@ class Mistakes:
         new = np.array([record not in self._records for record in found.tolist()])
         # A record may come several times among these, too.
         counted = np.flatnonzero(new[which] & (rows == rows[first][which]))
-        self.add(np.ones(len(counted), np.int64), lambda i: parsed.explain(int(counted[i])))
+        self.add(parsed.times[counted], lambda i: parsed.explain(int(counted[i])))
         self._records.update(found[new].tolist())
 
     def _too_many(self, first: list[str], last: str) -> str:

@@ -32,6 +32,7 @@ def take_parsed(parsed: Parsed, rows: NDArray[np.int64]) -> Parsed:
         lambda i: parsed.explain(numbers[i]),
         parsed.warnings,
         None if whole is None else lambda i: whole(numbers[i]),
+        error_times=None if parsed.error_times is None else parsed.error_times[numbers],
     )
 
 
@@ -66,4 +67,5 @@ def join_parsed(parts: Sequence[tuple[NDArray[np.int64], Parsed]], count: int) -
         explain,
         [warning for _, part in parts for warning in part.warnings],
         place if all(part.place is not None for _, part in parts) else None,
+        error_times=np.array([part.times[i] for _, part, i in errors], np.int64),
     )

@@ -81,6 +81,8 @@ class Parsed:
         warnings: What else was noticed.
         place: The place of the `i`-th error, where the format knows it.
         records: The numbers of the records, where whoever parsed them says so; for messages.
+        error_times: How many mistakes each error stands for, where of many alike in a row only the first are told; None
+            if each is one.
     """
 
     columns: dict[str, Ragged]
@@ -90,6 +92,12 @@ class Parsed:
     warnings: Sequence[ParseWarning] = ()
     place: Callable[[int], Place] | None = None
     records: NDArray[np.int64] | None = None
+    error_times: NDArray[np.int64] | None = None
+
+    @property
+    def times(self) -> NDArray[np.int64]:
+        """How many mistakes each error stands for."""
+        return np.ones(len(self.error_rows), np.int64) if self.error_times is None else self.error_times
 
     def slice(self, begin: int, end: int) -> Parsed:
         """The rows from `begin` up to `end`; what was noticed in all of them goes with the first."""
@@ -103,6 +111,7 @@ class Parsed:
             () if begin else self.warnings,
             None if place is None else lambda i: place(first + i),
             None if self.records is None else self.records[begin:end],
+            None if self.error_times is None else self.error_times[first:last],
         )
 
 
