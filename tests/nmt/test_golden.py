@@ -16,9 +16,10 @@ from tests.conformance import nmt_golden as golden
 from tests.nmt.conftest import shared_data
 
 BUILT = [
-    *("enc3_dec2", "forget_bias_half_gl", "luong_uni", "no_output_attention", "no_pass_hidden", "none_bi"),
-    *("none_share_vocab", "none_uni", "none_uni_residual3", "scaled_luong_bi", "scaled_luong_bi4_residual"),
-    "scaled_luong_uni",
+    *("bahdanau_uni", "enc3_dec2", "forget_bias_half_gl", "gnmt4_residual", "gnmt_enc_standard_att"),
+    *("gnmt_v2_4_residual", "gnmt_v2_uni_enc", "gru_scaled_luong", "layer_norm_lstm_scaled_luong", "lm", "luong_uni"),
+    *("nas_scaled_luong", "no_output_attention", "no_pass_hidden", "none_bi", "none_share_vocab", "none_uni"),
+    *("none_uni_residual3", "normed_bahdanau_bi", "scaled_luong_bi", "scaled_luong_bi4_residual", "scaled_luong_uni"),
 ]
 
 
@@ -38,10 +39,10 @@ def test_the_script_says_what_deviates(
     np.savez(tmp_path / "good.npz", **recorded)
     assert golden.main() == 0
     assert capsys.readouterr().out == "1 passed, 0 failed\n"
-    config = np.array('{"unit_type": "nas", "src_vocab_size": 1, "tgt_vocab_size": 1}')
+    config = np.array('{"infer_mode": "sample", "src_vocab_size": 1, "tgt_vocab_size": 1}')
     np.savez(tmp_path / "new.npz", **{**recorded, "config": config})
     assert golden.main() == 2
-    assert "new: unsupported: unit_type=nas is not built yet" in capsys.readouterr().out
+    assert "new: unsupported: infer_mode=sample is not built yet" in capsys.readouterr().out
     np.savez(tmp_path / "bad.npz", **{**recorded, "train/loss": recorded["train/loss"] + 1e-3})
     assert golden.main() == 1
     output = capsys.readouterr().out

@@ -5,8 +5,10 @@ import math
 import pytest
 import torch
 
+from headrace.nmt.attention import LuongAttention
+from headrace.nmt.cells import draw_mask
 from headrace.nmt.hparams import HParams
-from headrace.nmt.model import Batch, Seq2Seq, draw_mask
+from headrace.nmt.model import Batch, Seq2Seq
 from tests.nmt.conftest import MakeBatch, MakeModel
 
 VARIANTS: list[dict[str, object]] = [
@@ -14,6 +16,15 @@ VARIANTS: list[dict[str, object]] = [
     {"attention": "luong"},
     {"attention": "scaled_luong", "encoder_type": "bi"},
     {"encoder_type": "bi", "num_layers": 4, "residual": True},
+    {"attention": "bahdanau"},
+    {"attention": "normed_bahdanau", "encoder_type": "gnmt", "attention_architecture": "gnmt", "num_layers": 4},
+    {"attention": "luong", "encoder_type": "bi", "attention_architecture": "gnmt_v2", "residual": True},
+    {"attention": "luong", "encoder_type": "gnmt", "num_layers": 3, "residual": True},
+    {"unit_type": "gru", "encoder_type": "bi"},
+    {"unit_type": "cudnn_gru", "attention": "luong"},
+    {"unit_type": "layer_norm_lstm"},
+    {"unit_type": "nas", "attention": "scaled_luong"},
+    {"language_model": True},
 ]
 
 
@@ -46,6 +57,7 @@ def test_first_weights() -> None:
     assert model.projection_UV.abs().max().item() <= 0.1
     assert model.projection_UV.std().item() == pytest.approx(0.2 / math.sqrt(12), rel=0.1)
     assert model.decoder.attention is not None
+    assert isinstance(model.decoder.attention, LuongAttention)
     assert model.decoder.attention.scale is not None
     assert model.decoder.attention.scale.item() == 1.0
     biases = [value for name, value in model.named_parameters() if "bias" in name]

@@ -102,8 +102,8 @@ def greedy_search(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, limits_B: T
 
 def _take(memory: Memory | None, state: State, sentences: Tensor, rows: Tensor) -> tuple[Memory | None, State]:
     """Chooses some sentences of the memory and some rows of the state."""
-    cells = tuple((c[rows], h[rows]) for c, h in state.cells)
-    state = State(cells, None if state.attention_BU is None else state.attention_BU[rows])
+    cells = tuple(tuple(part[rows] for part in layer) for layer in state.cells)
+    state = State(cells, None if state.attention_BA is None else state.attention_BA[rows])
     return None if memory is None else Memory(*(part[sentences] for part in memory)), state
 
 

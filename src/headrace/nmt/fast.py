@@ -23,8 +23,11 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from headrace.nmt.attention import LuongAttention
+from headrace.nmt.cells import LSTMCell, Stack
 from headrace.nmt.gemm import linear, product
-from headrace.nmt.model import Batch, Decoder, LSTMCell, Masks, Seq2Seq, Stack
+from headrace.nmt.hparams import HParams
+from headrace.nmt.model import Batch, Decoder, Masks, Seq2Seq
 from headrace.nmt.recurrence import ROWS_OF_BATCH, AttentionDecoder, AttentionPlan, Layer, Packing, pack, round_up
 
 __all__ = ["loss"]
@@ -39,8 +42,9 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
 
     With `compute_dtype=bfloat16`, matrix products outside of the recurrences take inputs of that precision.
     """
-    if int(batch.src_len_B.min()) == 0:  # nothing to pack; rare enough to leave it to the model
+    if not covers(model.hparams) or int(batch.src_len_B.min()) == 0:  # nothing to pack: rare enough for the model
         return model.loss(batch, masks)
+    assert model.encoder is not None
     dtype = torch.bfloat16 if model.hparams.compute_dtype == "bfloat16" else model.projection_UV.dtype
     encoder_masks, decoder_masks = masks or Masks(None, None)
     source, target = pack(batch.src_len_B), pack(batch.tgt_len_B)
@@ -79,6 +83,17 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
     return total / len(batch.src_BS)
 
 
+def covers(hparams: HParams) -> bool:
+    """Says whether there is a faster way for a model of these settings."""
+    return (
+        hparams.unit_type == "lstm"
+        and hparams.encoder_type in ("uni", "bi")
+        and hparams.attention in ("", "luong", "scaled_luong")
+        and hparams.attention_architecture == "standard"
+        and not hparams.language_model
+    )
+
+
 def _embed(model: Seq2Seq, src_N: Tensor, tgt_N: Tensor) -> tuple[Tensor, Tensor]:
     """Looks up packed words; with a shared vocabulary at once, as `Seq2Seq.embed` does."""
     if model.hparams.share_vocab:
@@ -88,6 +103,11 @@ def _embed(model: Seq2Seq, src_N: Tensor, tgt_N: Tensor) -> tuple[Tensor, Tensor
         F.embedding(src_N, model.src_embedding_VU, sparse=True),
         F.embedding(tgt_N, model.tgt_embedding_VU, sparse=True),
     )
+
+
+def lstm_cells(stack: Stack) -> list[LSTMCell]:
+    """Returns the cells of a stack of the only type that there is a fast way for."""
+    return [cell for cell in stack.cells if isinstance(cell, LSTMCell)]
 
 
 def _sigmoid_weights(cell: LSTMCell) -> tuple[Tensor, Tensor]:
@@ -109,7 +129,7 @@ def _run_stack(
     """Runs one layer after the other over all steps; returns the top outputs and each layer's last states."""
     zero_BU = x_NU.new_zeros(len(packing.order_B), stack.units)
     ends = []
-    for layer, cell in enumerate(stack.cells):
+    for layer, cell in enumerate(lstm_cells(stack)):
         kernel_IG, bias_G = _sigmoid_weights(cell)
         width = x_NU.shape[1]
         dropped_NU = x_NU if masks is None else x_NU * masks[layer]
@@ -117,7 +137,7 @@ def _run_stack(
         c_BU, h_BU = (zero_BU, zero_BU) if start is None else start[layer]
         h_NU, c_BU = Layer.apply(gates_NG, kernel_IG[width:], c_BU, h_BU, packing)  # type: ignore[no-untyped-call]
         ends.append((c_BU, h_NU[packing.last_B]))
-        x_NU = h_NU + x_NU if stack.residual and layer > 0 else h_NU
+        x_NU = h_NU + x_NU if stack.residuals and layer > 0 else h_NU
     return x_NU, ends
 
 
@@ -134,7 +154,8 @@ def _run_attention(
 ) -> Tensor:
     """Runs the decoder with attention over all steps; `slot_N` is the place of each memory row in (B, S)."""
     attention, units = decoder.attention, decoder.stack.units
-    assert attention is not None
+    assert isinstance(attention, LuongAttention)
+    assert attention.layer_CU is not None
     batch, longest = len(packing.order_B), len(source.slices)
 
     def spread(rows_NU: Tensor) -> Tensor:
@@ -148,12 +169,12 @@ def _run_attention(
     shut_BS = keys_NU.new_full((batch * longest,), -math.inf)
     shut_BS[slot_N] = 0.0
 
-    kernels, biases = zip(*(_sigmoid_weights(cell) for cell in decoder.stack.cells), strict=True)
+    kernels, biases = zip(*(_sigmoid_weights(cell) for cell in lstm_cells(decoder.stack)), strict=True)
     words_NU = y_NU if masks is None else y_NU * masks[0][:, :units]
     zero_BU = y_NU.new_zeros(batch, units)
     plan = AttentionPlan(
         packing,
-        decoder.stack.residual,
+        decoder.stack.residuals > 0,
         decoder.output_attention,
         [None] * len(kernels) if masks is None else [mask[:, -units:] for mask in masks],
         shut_BS.view(batch, longest),

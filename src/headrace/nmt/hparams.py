@@ -45,16 +45,27 @@ class HParams:
     num_layers: int = _flag(2, "layers of encoder and decoder, where the next two do not say otherwise")
     num_encoder_layers: int | None = _flag(None, "layers of the encoder (bi: half of them in each direction)")
     num_decoder_layers: int | None = _flag(None, "layers of the decoder")
-    encoder_type: str = _flag("uni", "uni reads left to right, bi both ways", ("uni", "bi"))
-    residual: bool = _flag(False, "add each layer's input to its output, for all layers but the bottom one")
-    unit_type: str = _flag("lstm", "kind of recurrent cell", ("lstm",))
+    encoder_type: str = _flag(
+        "uni", "uni reads left to right, bi both ways, gnmt both ways in its bottom layer", ("uni", "bi", "gnmt")
+    )
+    residual: bool = _flag(False, "add each layer's input to its output, but not at the bottom")
+    unit_type: str = _flag("lstm", "kind of recurrent cell", ("lstm", "gru", "cudnn_gru", "layer_norm_lstm", "nas"))
     forget_bias: float = _flag(1.0, "added to the forget gate: a new model remembers by default")
 
     # Attention
-    attention: str = _flag("", "how the decoder looks at the source; empty: not", ("", "luong", "scaled_luong"))
-    attention_architecture: str = _flag("standard", "standard attends with the top layer", ("standard",))
+    attention: str = _flag(
+        "",
+        "how the decoder looks at the source; empty: not",
+        ("", "luong", "scaled_luong", "bahdanau", "normed_bahdanau"),
+    )
+    attention_architecture: str = _flag(
+        "standard",
+        "standard attends with the top layer, gnmt with the bottom one, and gnmt_v2 feeds it to those above at once",
+        ("standard", "gnmt", "gnmt_v2"),
+    )
     output_attention: bool = _flag(True, "predict words from the attention vector, not from the top state")
     pass_hidden_state: bool = _flag(True, "start the decoder from the encoder's last state")
+    language_model: bool = _flag(False, "no encoder: learn to continue sentences of the target language")
 
     # Optimiser
     optimizer: str = _flag("sgd", "rule of the weight update", ("sgd", "adam"))
@@ -117,6 +128,9 @@ class HParams:
 
     def __post_init__(self) -> None:
         _check_types_and_choices(self)
+        if self.language_model:  # there is but one language, and nothing to start from
+            for name, value in (("share_vocab", True), ("pass_hidden_state", False), ("src", self.tgt)):
+                object.__setattr__(self, name, value)
         _check_ranges(self)
         _check_together(self)
 
@@ -134,6 +148,26 @@ class HParams:
     def memory_depth(self) -> int:
         """Width of one encoder output, which attention reads."""
         return self.num_units * (2 if self.encoder_type == "bi" else 1)
+
+    @property
+    def encoder_residuals(self) -> int:
+        """Layers of an encoder's stack, from the top, that add their input."""
+        if not self.residual:
+            return 0
+        match self.encoder_type:
+            case "gnmt":
+                return self.encoder_layers - 2
+            case "bi":
+                return (self.encoder_layers - 1) // 2
+        return self.encoder_layers - 1
+
+    @property
+    def decoder_residuals(self) -> int:
+        """Layers of the decoder, from the top, that add their input: above a gnmt encoder as many as there."""
+        if not self.residual:
+            return 0
+        alike = self.encoder_type == "gnmt" and self.encoder_layers == self.decoder_layers
+        return self.encoder_residuals if alike else self.decoder_layers - 1
 
     @property
     def passes_state(self) -> bool:
@@ -178,13 +212,7 @@ class HParams:
 FIELDS: dict[str, dataclasses.Field[Any]] = {f.name: f for f in dataclasses.fields(HParams)}
 
 # Values that the tutorial's program knows and this one does not build yet: they deserve a better answer than "unknown".
-_NOT_BUILT = {
-    "encoder_type": ("gnmt",),
-    "unit_type": ("gru", "layer_norm_lstm", "nas"),
-    "attention": ("bahdanau", "normed_bahdanau"),
-    "attention_architecture": ("gnmt", "gnmt_v2"),
-    "infer_mode": ("sample",),
-}
+_NOT_BUILT = {"infer_mode": ("sample",)}
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -266,7 +294,18 @@ def _check_together(hparams: HParams) -> None:
             "encoder_type=bi needs an even number of encoder layers, half for each direction, "
             f"got {hparams.encoder_layers}: set num_layers or num_encoder_layers"
         )
-    if not hparams.attention and not hparams.passes_state:
+    gnmt = hparams.attention_architecture != "standard"
+    if hparams.encoder_layers < 2 and (gnmt or hparams.encoder_type == "gnmt"):
+        what = f"attention_architecture={hparams.attention_architecture}" if gnmt else "encoder_type=gnmt"
+        raise HParamError(f"{what} needs at least 2 encoder layers, got {hparams.encoder_layers}")
+    if gnmt and not hparams.attention:
+        raise HParamError(
+            f"attention_architecture={hparams.attention_architecture} says where attention is used: "
+            "it needs attention, for example --attention=normed_bahdanau"
+        )
+    if hparams.language_model and hparams.attention:
+        raise HParamError(f"a language_model has no source to look at: leave out attention={hparams.attention}")
+    if not hparams.attention and not hparams.passes_state and not hparams.language_model:
         raise HParamError(
             "without attention the decoder sees the source only through the encoder's last state: "
             f"pass_hidden_state must be true and the depths equal, got pass_hidden_state={hparams.pass_hidden_state} "

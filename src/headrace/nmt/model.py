@@ -1,14 +1,16 @@
-"""The translation model: an LSTM encoder reads the source, an LSTM decoder writes the target and may look back.
+"""The translation model: a recurrent encoder reads the source, a recurrent decoder writes the target and may look back.
 
 Names of tensors end in their shape, one letter a dimension:
 
     B sentences of a batch    S source steps    U units of a layer     G gates of a layer, 4 U
     V words of a vocabulary   T target steps    D depth of the memory, U or 2 U (both directions)
     Q queries of a sentence: 1, or in beam search its hypotheses      I inputs of a layer, C = U + D
+    A width of the attention vector: U, or D with the gnmt architectures
 
 Time comes first, so that `x_TBU[t]` is one contiguous step. Matrices are (inputs, outputs), as in `y = x @ W`.
 
-This is the model as one would explain it; `fast.py` computes the same loss and gradients in less time.
+The layers are in `cells.py`, ways to look back in `attention.py`. This is the model as one would explain it; `fast.py`
+computes the same loss and gradients of the common variants in less time.
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
+from headrace.nmt.attention import Memory, make_attention
+from headrace.nmt.cells import Stack, States
 from headrace.nmt.hparams import HParams
 
-__all__ = ["Batch", "LSTMCell", "Masks", "Memory", "Seq2Seq", "State"]
-
-Cells = tuple[tuple[Tensor, Tensor], ...]  # for each layer its cell state c_BU and its output h_BU
+__all__ = ["Batch", "Decoder", "Encoder", "Masks", "Memory", "Seq2Seq", "State"]
 
 
 class Batch(NamedTuple):
@@ -55,23 +57,15 @@ class Batch(NamedTuple):
 class Masks(NamedTuple):
     """Dropout of one update: for each layer a factor on its inputs at every step, 0 or 1 / (1 - dropout)."""
 
-    encoder: list[list[Tensor]] | None  # of each direction, of each layer: (S, B, width of the input)
+    encoder: list[list[Tensor]] | None  # of each stack, of each layer: (S, B, width of the input)
     decoder: list[Tensor] | None  # of each layer: (T, B, width of the input)
-
-
-class Memory(NamedTuple):
-    """What the decoder may look back at."""
-
-    values_BSD: Tensor
-    keys_BSU: Tensor
-    real_BS: Tensor
 
 
 class State(NamedTuple):
     """The decoder between two steps: its cells, and the last attention vector, which is fed to the next step."""
 
-    cells: Cells
-    attention_BU: Tensor | None
+    cells: States
+    attention_BA: Tensor | None
 
 
 def steps(n: int, lengths_B: Tensor) -> Tensor:
@@ -79,75 +73,26 @@ def steps(n: int, lengths_B: Tensor) -> Tensor:
     return torch.arange(n, device=lengths_B.device)[:, None] < lengths_B
 
 
-def draw_mask(shape: tuple[int, ...], dropout: float, generator: Generator | None, device: torch.device) -> Tensor:
-    """Draws factors for dropout: 0 with the probability `dropout` (to a 65,536th), else 1 / (1 - dropout)."""
-    # Four 16-bit numbers out of each draw take a fifth of the time of `bernoulli_`, which would be a tenth of training.
-    size = math.prod(shape)
-    draws = torch.empty(-(-size // 4), dtype=torch.int64, device=device).random_(-(2**63), None, generator=generator)
-    kept = draws.view(torch.int16)[:size] >= round(dropout * 65536) - 32768
-    return kept.view(shape) * (1.0 / (1.0 - dropout))
-
-
-class LSTMCell(nn.Module):
-    """One step of an LSTM layer; the gates in the kernel's columns are input, candidate, forget, output."""
-
-    def __init__(self, input_size: int, units: int, forget_bias: float) -> None:
-        super().__init__()
-        self.forget_bias = forget_bias
-        self.kernel_IG = nn.Parameter(torch.empty(input_size + units, 4 * units))
-        self.bias_G = nn.Parameter(torch.zeros(4 * units))
-
-    def forward(self, x_BI: Tensor, c_BU: Tensor, h_BU: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the next c and h."""
-        gates_BG = torch.cat([x_BI, h_BU], dim=1) @ self.kernel_IG + self.bias_G
-        i, j, f, o = gates_BG.chunk(4, dim=1)
-        c_BU = c_BU * torch.sigmoid(f + self.forget_bias) + torch.sigmoid(i) * torch.tanh(j)
-        return c_BU, torch.tanh(c_BU) * torch.sigmoid(o)
-
-
-class Stack(nn.Module):
-    """LSTM layers, each reading the output of the one below; `residual` adds a layer's input to its output."""
-
-    cells: Sequence[LSTMCell]
-
-    def __init__(self, input_size: int, units: int, layers: int, hparams: HParams) -> None:
-        super().__init__()
-        widths = [input_size] + [units] * (layers - 1)
-        self.units, self.residual = units, hparams.residual
-        self.cells = nn.ModuleList(LSTMCell(width, units, hparams.forget_bias) for width in widths)  # type: ignore[assignment]
-
-    def zero_state(self, x_BI: Tensor) -> Cells:
-        """Returns the state before the first step."""
-        return tuple((x_BI.new_zeros(len(x_BI), self.units),) * 2 for _ in self.cells)
-
-    def forward(self, x_BI: Tensor, state: Cells, masks: Sequence[Tensor] | None) -> tuple[Tensor, Cells]:
-        """Goes one step; returns the top layer's output and the next state."""
-        after = []
-        for layer, (cell, (c_BU, h_BU)) in enumerate(zip(self.cells, state, strict=True)):
-            dropped_BI = x_BI if masks is None else x_BI * masks[layer]
-            c_BU, h_BU = cell(dropped_BI, c_BU, h_BU)
-            x_BI = h_BU + x_BI if self.residual and layer > 0 else h_BU  # the bottom layer's width may differ
-            after.append((c_BU, h_BU))
-        return x_BI, tuple(after)
-
-    def draw_masks(self, n: int, batch: int, dropout: float, generator: Generator | None) -> list[Tensor]:
-        """Draws the masks of `n` steps for each layer."""
-        widths = [cell.kernel_IG.shape[0] - self.units for cell in self.cells]
-        return [draw_mask((n, batch, width), dropout, generator, self.cells[0].bias_G.device) for width in widths]
-
-
 class Encoder(nn.Module):
-    """Reads the source from left to right (uni), or from both ends with a stack for each direction (bi)."""
+    """Reads the source.
+
+    uni: from left to right. bi: from both ends, with a stack for each direction. gnmt: one layer from both ends, and
+    above it layers from left to right.
+    """
 
     stacks: Sequence[Stack]
 
     def __init__(self, hparams: HParams) -> None:
         super().__init__()
-        directions = 2 if hparams.encoder_type == "bi" else 1
-        units, layers = hparams.num_units, hparams.encoder_layers // directions
-        self.stacks = nn.ModuleList(Stack(units, units, layers, hparams) for _ in range(directions))  # type: ignore[assignment]
+        units, layers = hparams.num_units, hparams.encoder_layers
+        gnmt, directions = hparams.encoder_type == "gnmt", 1 if hparams.encoder_type == "uni" else 2
+        below = 1 if gnmt else layers // directions
+        self.stacks = nn.ModuleList(  # type: ignore[assignment]
+            Stack(units, units, below, 0 if gnmt else hparams.encoder_residuals, hparams) for _ in range(directions)
+        )
+        self.top = Stack(2 * units, units, layers - 1, hparams.encoder_residuals, hparams) if gnmt else None
 
-    def forward(self, x_SBU: Tensor, real_SB: Tensor, masks: list[list[Tensor]] | None) -> tuple[Tensor, Cells]:
+    def forward(self, x_SBU: Tensor, real_SB: Tensor, masks: list[list[Tensor]] | None) -> tuple[Tensor, States]:
         """Returns the outputs, zero past each sentence's end, and the states at its end."""
         outputs, states = [], []
         for direction, stack in enumerate(self.stacks):
@@ -156,67 +101,59 @@ class Encoder(nn.Module):
             output_SBU, state = self.read(stack, x_SBU.flip(flip), real_SB.flip(flip), dropped)
             outputs.append(output_SBU.flip(flip))
             states.append(state)
-        # Both directions in turn: the decoder's layer 0 starts from forward 0, its layer 1 from backward 0.
-        return torch.cat(outputs, dim=2), tuple(state for layer in zip(*states, strict=True) for state in layer)
+        memory_SBD = torch.cat(outputs, dim=2)
+        if self.top is None:
+            # Both directions in turn: the decoder's layer 0 starts from forward 0, its layer 1 from backward 0.
+            return memory_SBD, tuple(state for layer in zip(*states, strict=True) for state in layer)
+        memory_SBU, above = self.read(self.top, memory_SBD, real_SB, None if masks is None else masks[2])
+        return memory_SBU, states[1] + above  # of the bottom layer, what it read last: the beginning
 
     @staticmethod
-    def read(stack: Stack, x_SBU: Tensor, real_SB: Tensor, masks: list[Tensor] | None) -> tuple[Tensor, Cells]:
+    def read(stack: Stack, x_SBU: Tensor, real_SB: Tensor, masks: list[Tensor] | None) -> tuple[Tensor, States]:
         """Runs one stack over all steps; where a sentence has ended, or not begun, its state stays."""
         state = stack.zero_state(x_SBU[0])
         outputs = []
         for t, real_B1 in enumerate(real_SB.unsqueeze(2)):
             output_BU, after = stack(x_SBU[t], state, None if masks is None else [mask[t] for mask in masks])
             state = tuple(
-                (torch.where(real_B1, new_c, c), torch.where(real_B1, new_h, h))
-                for (new_c, new_h), (c, h) in zip(after, state, strict=True)
+                tuple(torch.where(real_B1, new, old) for new, old in zip(*layer, strict=True))
+                for layer in zip(after, state, strict=True)
             )
             outputs.append(output_BU * real_B1)
         return torch.stack(outputs), state
 
 
-class LuongAttention(nn.Module):
-    """Scores each source step by the product of its key with the query, times a learned scale if `scaled`."""
-
-    def __init__(self, memory_depth: int, units: int, scaled: bool) -> None:
-        super().__init__()
-        self.memory_layer_DU = nn.Parameter(torch.empty(memory_depth, units))
-        # Mixes query and context. No tanh, unlike the formula in the tutorial's text: its code has always been linear.
-        self.layer_CU = nn.Parameter(torch.empty(units + memory_depth, units))
-        self.scale = nn.Parameter(torch.ones(())) if scaled else None
-
-    def keys(self, values_BSD: Tensor) -> Tensor:
-        """Returns what queries are compared with, once for all steps."""
-        keys_BSU = values_BSD @ self.memory_layer_DU
-        return keys_BSU if self.scale is None else keys_BSU * self.scale
-
-    def forward(self, query_BU: Tensor, memory: Memory) -> Tensor:
-        """Returns how much of each source step to take: (B, queries of a sentence, S), summing to 1 over S."""
-        query_BQU = query_BU.view(len(memory.keys_BSU), -1, query_BU.shape[1])
-        scores_BQS = query_BQU @ memory.keys_BSU.transpose(1, 2)
-        weights_BQS: Tensor = scores_BQS.masked_fill(~memory.real_BS[:, None], -math.inf).softmax(dim=2)
-        return weights_BQS
-
-
 class Decoder(nn.Module):
-    """Writes the target: a stack of LSTM layers, and attention fed back to its input."""
+    """Writes the target: a stack of layers, and attention fed back to its input.
+
+    standard: the top layer's output is the query, and the next step's bottom layer takes the attention vector.
+    gnmt: the bottom layer's output is the query, and all layers take the context; those above the bottom one take that
+    of the last step, or with gnmt_v2 that of the present one.
+    """
 
     def __init__(self, hparams: HParams) -> None:
         super().__init__()
-        units, depth = hparams.num_units, hparams.memory_depth
-        attends = hparams.attention != ""
+        units = hparams.num_units
         self.output_attention, self.passes_state = hparams.output_attention, hparams.passes_state
-        self.stack = Stack(2 * units if attends else units, units, hparams.decoder_layers, hparams)
-        self.attention = LuongAttention(depth, units, hparams.attention == "scaled_luong") if attends else None
+        self.architecture = hparams.attention_architecture
+        attention = make_attention(hparams)
+        fed = attention.size if attention else 0
+        extra = 0 if self.architecture == "standard" else fed
+        self.stack = Stack(units + fed, units, hparams.decoder_layers, hparams.decoder_residuals, hparams, extra)
+        self.attention = attention
 
-    def start(self, memory_SBD: Tensor, real_SB: Tensor, encoded: Cells) -> tuple[Memory | None, State]:
-        """Prepares the memory and the state before the first step."""
-        cells = encoded if self.passes_state else self.stack.zero_state(memory_SBD[0])
-        if self.attention is None:
-            return None, State(cells, None)
+    def start(
+        self, batch: int, memory_SBD: Tensor | None, real_SB: Tensor, encoded: States | None
+    ) -> tuple[Memory | None, State]:
+        """Prepares the memory and the state before the first step; a language model has nothing to start from."""
+        like = next(self.stack.parameters())
+        states = encoded if self.passes_state and encoded else self.stack.zero_state(like.new_empty(batch, 0))
+        if self.attention is None or memory_SBD is None:
+            return None, State(states, None)
         real_SB = torch.cat([torch.ones_like(real_SB[:1]), real_SB[1:]])  # an empty source has one step of zeros
         values_BSD = memory_SBD.transpose(0, 1)
         memory = Memory(values_BSD, self.attention.keys(values_BSD), real_SB.t())
-        return memory, State(cells, torch.zeros_like(encoded[0][1]))
+        return memory, State(states, like.new_zeros(batch, self.attention.size))
 
     def step(
         self, x_BU: Tensor, state: State, memory: Memory | None, masks: list[Tensor] | None = None
@@ -226,16 +163,31 @@ class Decoder(nn.Module):
         Beam search steps through several hypotheses for each sentence of the memory: the hypotheses of one sentence
         follow each other in `x_BU`.
         """
-        if memory is None or self.attention is None or state.attention_BU is None:
+        if memory is None or state.attention_BA is None:
             output_BU, cells = self.stack(x_BU, state.cells, masks)
             return output_BU, State(cells, None), None
-        fed_BI = torch.cat([x_BU, state.attention_BU], dim=1)
-        query_BU, cells = self.stack(fed_BI, state.cells, masks)
+        fed_BI = torch.cat([x_BU, state.attention_BA], dim=1)
+        if self.architecture == "standard":
+            query_BU, cells = self.stack(fed_BI, state.cells, masks)
+            attention_BA, weights_RS = self.attend(query_BU, memory)
+            output_BU = attention_BA if self.output_attention else query_BU
+            return output_BU, State(cells, attention_BA), weights_RS
+        output_BU, bottom = self.stack.layer(0, fed_BI, state.cells[0], masks)
+        attention_BA, weights_RS = self.attend(output_BU, memory)
+        beside_BA = attention_BA if self.architecture == "gnmt_v2" else state.attention_BA
+        after = [bottom]
+        for layer in range(1, len(state.cells)):
+            fed_BI = torch.cat([output_BU, beside_BA], dim=1)
+            output_BU, above = self.stack.layer(layer, fed_BI, state.cells[layer], masks)
+            after.append(above)
+        return output_BU, State(tuple(after), attention_BA), weights_RS
+
+    def attend(self, query_BU: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Looks back; returns the attention vector and the weights of the source steps."""
+        assert self.attention is not None
         weights_BQS = self.attention(query_BU, memory)
         context_BD = (weights_BQS @ memory.values_BSD).flatten(0, 1)
-        attention_BU = torch.cat([query_BU, context_BD], dim=1) @ self.attention.layer_CU
-        output_BU = attention_BU if self.output_attention else query_BU
-        return output_BU, State(cells, attention_BU), weights_BQS.flatten(0, 1)
+        return self.attention.vector(query_BU, context_BD), weights_BQS.flatten(0, 1)
 
 
 class Seq2Seq(nn.Module):
@@ -269,29 +221,34 @@ class Seq2Seq(nn.Module):
             if hparams.share_vocab
             else nn.Parameter(torch.empty(tgt_vocab_size, hparams.num_units))
         )
-        self.encoder = Encoder(hparams)
+        self.encoder = None if hparams.language_model else Encoder(hparams)
         self.decoder = Decoder(hparams)
         self.projection_UV = nn.Parameter(torch.empty(hparams.num_units, tgt_vocab_size))
         self.reset_parameters(generator)
 
     @torch.no_grad()
     def reset_parameters(self, generator: Generator | None = None) -> None:
-        """Draws new matrices; biases start at 0 and attention scales at 1."""
-        for weight in self.parameters():
-            if weight.dim() < 2:
-                weight.fill_(1.0 if weight.dim() == 0 else 0.0)
-                continue
-            variance = 2.0 / (weight.shape[0] + weight.shape[1])
-            match self.hparams.init_op:
-                case "uniform":
-                    bound = self.hparams.init_weight
-                    weight.uniform_(-bound, bound, generator=generator)
-                case "glorot_uniform":
-                    bound = math.sqrt(3.0 * variance)
-                    weight.uniform_(-bound, bound, generator=generator)
-                case "glorot_normal":
-                    std = math.sqrt(variance) / 0.87962566103423978  # cutting at two std takes this share away
-                    nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std, generator=generator)
+        """Draws new weights, but for those that begin with a constant: biases, scales and gains."""
+        for module in self.modules():
+            constants: dict[str, float] = getattr(module, "CONSTANTS", {})
+            for name, weight in module.named_parameters(recurse=False):
+                if name in constants:
+                    weight.fill_(constants[name])
+                else:
+                    self._draw(weight, generator)
+
+    def _draw(self, weight: Tensor, generator: Generator | None) -> None:
+        variance = 2.0 / (weight.shape[0] + weight.shape[-1])
+        match self.hparams.init_op:
+            case "uniform":
+                bound = self.hparams.init_weight
+                weight.uniform_(-bound, bound, generator=generator)
+            case "glorot_uniform":
+                bound = math.sqrt(3.0 * variance)
+                weight.uniform_(-bound, bound, generator=generator)
+            case "glorot_normal":
+                std = math.sqrt(variance) / 0.87962566103423978  # cutting at two std takes this share away
+                nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std, generator=generator)
 
     def draw_masks(self, batch: Batch, generator: Generator | None = None) -> Masks:
         """Draws the dropout of one update, or nothing when evaluating."""
@@ -299,14 +256,18 @@ class Seq2Seq(nn.Module):
         if dropout == 0.0:
             return Masks(None, None)
         n, source, target = len(batch.src_BS), batch.src_BS.shape[1], batch.tgt_BT1.shape[1] - 1
+        encoder = self.encoder
+        stacks = [] if encoder is None else [*encoder.stacks, *([encoder.top] if encoder.top else [])]
         return Masks(
-            [stack.draw_masks(source, n, dropout, generator) for stack in self.encoder.stacks],
+            [stack.draw_masks(source, n, dropout, generator) for stack in stacks],
             self.decoder.stack.draw_masks(target, n, dropout, generator),
         )
 
-    def embed(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Looks up the words that encoder and decoder read: (S, B, U) and (T, B, U)."""
+    def embed(self, batch: Batch) -> tuple[Tensor | None, Tensor]:
+        """Looks up the words that encoder and decoder read: (S, B, U), if there is one, and (T, B, U)."""
         src_SB, tgt_TB = batch.src_BS.t(), batch.tgt_in_TB
+        if self.encoder is None:
+            return None, F.embedding(tgt_TB, self.tgt_embedding_VU, sparse=True)
         if self.hparams.share_vocab:  # one look-up, so that the sparse gradient lists each occurrence, as documented
             both = F.embedding(torch.cat([src_SB, tgt_TB]), self.src_embedding_VU, sparse=True)
             return both[: len(src_SB)], both[len(src_SB) :]
@@ -318,15 +279,19 @@ class Seq2Seq(nn.Module):
     def encode(self, src_BS: Tensor, src_len_B: Tensor) -> tuple[Memory | None, State]:
         """Reads source sentences to translate; returns what the decoder starts from."""
         real_SB = steps(src_BS.shape[1], src_len_B)
-        memory_SBD, encoded = self.encoder(F.embedding(src_BS.t(), self.src_embedding_VU), real_SB, None)
-        return self.decoder.start(memory_SBD, real_SB, encoded)
+        memory_SBD = encoded = None
+        if self.encoder is not None:
+            memory_SBD, encoded = self.encoder(F.embedding(src_BS.t(), self.src_embedding_VU), real_SB, None)
+        return self.decoder.start(len(src_BS), memory_SBD, real_SB, encoded)
 
     def forward(self, batch: Batch, masks: Masks | None = None) -> Tensor:
         """Returns the logits of every target word given the right words before it: (T, B, V)."""
         x_SBU, y_TBU = self.embed(batch)
-        real_SB = steps(len(x_SBU), batch.src_len_B)
-        memory_SBD, encoded = self.encoder(x_SBU, real_SB, masks and masks.encoder)
-        memory, state = self.decoder.start(memory_SBD, real_SB, encoded)
+        real_SB = steps(batch.src_BS.shape[1], batch.src_len_B)
+        memory_SBD = encoded = None
+        if self.encoder is not None:
+            memory_SBD, encoded = self.encoder(x_SBU, real_SB, masks and masks.encoder)
+        memory, state = self.decoder.start(len(batch.src_BS), memory_SBD, real_SB, encoded)
         outputs = []
         for t, y_BU in enumerate(y_TBU):
             dropped = [mask[t] for mask in masks.decoder] if masks and masks.decoder else None
