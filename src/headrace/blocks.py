@@ -214,7 +214,7 @@ class BucketAssembler(Assembler):
                 yield self._join(parts, Position(epoch, window, number, done))
 
     def _of_window(self, blocks: Iterable[Result[Block]]) -> Iterator[list[tuple[Rows, Tree]]]:
-        filling = Filling(self._sifting.size or None, self._buckets.max_tokens, self._buckets.boundaries)
+        filling = Filling(self._buckets.batch_size, self._buckets.max_tokens, self._buckets.boundaries)
         pending: dict[int, list[tuple[Rows, Tree]]] = {}
         for result in blocks:
             block, (tree, kept) = result.piece, result.value

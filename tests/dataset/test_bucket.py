@@ -52,3 +52,20 @@ def test_bucket_refuses_lengths_beyond_31_bits() -> None:
     expected = r"bucket needs lengths in \[0, 2\^31\), got lengths from 4 to 4294967296"
     with pytest.raises(hr.PlanError, match=expected):
         list(hr.Loader(data.bucket(batch_size=2, boundaries=[4], by=lambda known: known[""] * 4)))
+
+
+def test_each_bucket_may_have_a_batch_size() -> None:
+    rows = hr.Ragged.from_rows([np.full(n, n) for n in (1, 9, 2, 1, 3, 9, 2)])
+    data = hr.from_arrays(rows)
+    for batches in (
+        data.bucket([3, 2, 1], boundaries=[3, 5]),
+        data.bucket(np.array([3, 2, 1]).tolist(), boundaries=(3, 5), window=7),
+        data.map(lambda row: row).bucket([3, 2, 1], boundaries=[3, 5], by=""),
+    ):
+        found = [[row[0] for row in batch] for batch in hr.Loader(batches)]
+        assert found == [[9], [1, 2, 1], [9], [2], [3]]
+        hr.assert_resumable(batches, epochs=2)
+    with pytest.raises(hr.PlanError, match="a batch_size for each of 3 buckets, got 2"):
+        data.bucket([3, 2], boundaries=[3, 5])
+    with pytest.raises(hr.PlanError, match="batch_size is at least 1, got 0"):
+        data.bucket([3, 0], boundaries=[3])

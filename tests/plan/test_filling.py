@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.errors import PlanError
 from headrace.plan import Blocks, BucketBatches, Filling, Leaf, Repeat
 
 
@@ -48,6 +50,38 @@ def test_filling_gives_what_is_planned(
     expected = [rows.ids[0].tolist() for rows in planned.window(0, 0)] if lengths else []
     cuts = sorted(min(cut, len(lengths)) for cut in cuts)
     assert arrived(lengths, cuts, Filling(**limits, boundaries=boundaries), drop) == expected
+
+
+@given(st.lists(st.integers(0, 40), max_size=80), st.booleans(), st.lists(st.integers(0, 80), max_size=4))
+def test_buckets_may_have_sizes_of_their_own(lengths: list[int], drop: bool, cuts: list[int]) -> None:
+    sizes, edges, known = [4, 3, 1], [8, 20], np.array(lengths, np.int64)
+    expected, buckets = [], [[], [], []]  # type: tuple[list[list[int]], list[list[int]]]
+    for number, length in enumerate(lengths):
+        bucket = sum(edge <= length for edge in edges)
+        buckets[bucket].append(number)
+        if len(buckets[bucket]) == sizes[bucket]:
+            expected.append(buckets[bucket][:])
+            buckets[bucket].clear()
+    expected += [] if drop else [bucket for bucket in buckets if bucket]
+    planned = BucketBatches(
+        Leaf(0, len(lengths)),
+        lambda rows: known[rows.ids[0]],
+        batch_size=sizes,
+        boundaries=edges,
+        window=None,
+        drop_remainder=drop,
+    )
+    assert [rows.ids[0].tolist() for rows in (planned.window(0, 0) if lengths else [])] == expected
+    assert planned.num_batches(0) == len(expected)
+    assert "batch_size=[4, 3, 1]" in planned.describe()
+    cuts = sorted(min(cut, len(lengths)) for cut in cuts)
+    assert arrived(lengths, cuts, Filling(sizes, None, edges), drop) == expected
+
+
+def test_a_size_for_each_bucket() -> None:
+    for sizes, message in (([2], "for each of 2 buckets, got 1"), ([2, 0], "batch_size >= 1, got 0")):
+        with pytest.raises(PlanError, match=message):
+            BucketBatches(Leaf(0, 3), lambda rows: rows.ids[0], batch_size=sizes, boundaries=[1], window=None)
 
 
 @given(st.integers(0, 50), st.integers(1, 9), st.none() | st.integers(1, 20))

@@ -15,6 +15,7 @@ from headrace.batch.collate import collate
 from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, leaves, map_leaves, take
 from headrace.clock import Clock
+from headrace.dataset.arguments import size, whole
 from headrace.dataset.lengths import BucketLengths, FoundLengths, LengthKey
 from headrace.dataset.node import (
     BatchNode,
@@ -78,7 +79,7 @@ class Bucket(BatchNode):
 
     Attributes:
         parent: The step before.
-        batch_size: Records a batch, or None if tokens are counted.
+        batch_size: Records a batch, one number or one for each bucket; None if tokens are counted.
         max_tokens: Items a padded batch may have, or None if records are counted.
         boundaries: Lengths at which a new bucket begins.
         by: Columns whose longest counts, or a function of all columns' lengths; None takes all known.
@@ -88,7 +89,7 @@ class Bucket(BatchNode):
     """
 
     parent: Node
-    batch_size: int | None
+    batch_size: int | tuple[int, ...] | None
     max_tokens: int | None
     boundaries: tuple[int, ...]
     by: tuple[str, ...] | LengthKey | None
@@ -108,7 +109,7 @@ class Bucket(BatchNode):
         edges = list(b) if len(b) <= 8 else f"{b[0]}…{b[-1]}/{len(b)}/{zlib.crc32(repr(b).encode()):08x}"
         by = function_name(self.by) if callable(self.by) else self.by and list(self.by)
         words = arguments(
-            batch_size=self.batch_size,
+            batch_size=list(self.batch_size) if isinstance(self.batch_size, tuple) else self.batch_size,
             max_tokens=self.max_tokens,
             boundaries=edges,
             by=by,
@@ -154,11 +155,18 @@ class Bucket(BatchNode):
             )
         if built.plan.length is None and self.window is None:
             raise PlanError("bucket needs a window for a plan that is endless or of unknown length, got window=None")
-        buckets = Bucketing(FoundLengths(built.reader, self.by), self.max_tokens, self.boundaries)
-        size = self.batch_size or 0
+        lengths = FoundLengths(built.reader, self.by)
+        buckets = Bucketing(lengths, self.batch_size, self.max_tokens, self.boundaries)
         endless = built.plan.length is None and is_whole
-        sifting = Sifting(built.reader, size, self.drop_remainder, sifted, endless, buckets)
+        sifting = Sifting(built.reader, 0, self.drop_remainder, sifted, endless, buckets)
         return BatchRecords(plans.Blocks(built.plan, sifted.block, self.window), reader, sifting)
+
+
+def bucket_sizes(batch_size: int | Sequence[int] | None) -> int | tuple[int, ...] | None:
+    """Records a batch, as a user gives them: one number, or one for each bucket."""
+    if isinstance(batch_size, Sequence) and not isinstance(batch_size, str):
+        return tuple(whole("bucket", "batch_size", number, 1) for number in batch_size)
+    return size("bucket", "batch_size", batch_size)
 
 
 def width_boundaries(width: int, count: int) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from headrace.batch.tree import records
 from headrace.clock import Clock
 from headrace.dataset import order
 from headrace.dataset.arguments import check_function, size, whole
-from headrace.dataset.batch import Batch, Bucket, growing_boundaries, width_boundaries
+from headrace.dataset.batch import Batch, Bucket, bucket_sizes, growing_boundaries, width_boundaries
 from headrace.dataset.batch_ops import as_columns
 from headrace.dataset.batches import ELSEWHERE, Batches, elsewhere
 from headrace.dataset.choice import Concat
@@ -340,7 +340,7 @@ class Dataset:
 
     def bucket(
         self,
-        batch_size: int | None = None,
+        batch_size: int | Sequence[int] | None = None,
         *,
         max_tokens: int | None = None,
         width: int | None = None,
@@ -361,7 +361,8 @@ class Dataset:
         records that have been read: every rank then reads all, and restoring reads a window again.
 
         Args:
-            batch_size: Records a batch, over all ranks. Give this or `max_tokens`.
+            batch_size: Records a batch, over all ranks: one number, or one for each bucket (one more than boundaries).
+                Give this or `max_tokens`.
             max_tokens: Items that a padded column of a batch has at most; a record longer than that is alone in its
                 batch.
             width: Lengths a bucket spans: bucket *i* holds lengths from `i·width` to before `(i+1)·width`.
@@ -388,7 +389,7 @@ class Dataset:
         """
         if (batch_size is None) == (max_tokens is None):
             raise PlanError(f"bucket needs batch_size or max_tokens, one of them; got {batch_size} and {max_tokens}")
-        batch_size = size("bucket", "batch_size", batch_size)
+        sizes = bucket_sizes(batch_size)
         max_tokens = size("bucket", "max_tokens", max_tokens)
         width = size("bucket", "width", width)
         num_buckets = whole("bucket", "num_buckets", num_buckets, 1)
@@ -403,12 +404,14 @@ class Dataset:
             edges = tuple(whole("bucket", "boundaries", edge, 0) for edge in boundaries)
         if list(edges) != sorted(set(edges)):
             raise PlanError(f"bucket: boundaries ascend from 0 on, got {list(edges)}")
+        if isinstance(sizes, tuple) and len(sizes) != len(edges) + 1:
+            raise PlanError(f"bucket needs a batch_size for each of {len(edges) + 1} buckets, got {len(sizes)}")
         if window == "auto":
-            window = 131_072 if batch_size is None else 1000 * batch_size
+            window = 131_072 if sizes is None else 1000 * (max(sizes) if isinstance(sizes, tuple) else sizes)
         window = size("bucket", "window", window)
         key = by if callable(by) else as_columns(by)
         rows = as_columns(ragged) or ()
-        return Batches(Bucket(self._node, batch_size, max_tokens, edges, key, window, drop_remainder, rows))
+        return Batches(Bucket(self._node, sizes, max_tokens, edges, key, window, drop_remainder, rows))
 
     # looking at it -------------------------------------------------------------------------------------------------
 

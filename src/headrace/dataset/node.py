@@ -235,11 +235,13 @@ class Bucketing:
 
     Attributes:
         lengths: Gives the lengths that decide on it.
+        batch_size: Records a batch, one number or one for each bucket; None if tokens are counted.
         max_tokens: Items a padded batch may have, or None if records are counted.
         boundaries: Lengths at which a new bucket begins.
     """
 
     lengths: FoundLengths
+    batch_size: int | tuple[int, ...] | None
     max_tokens: int | None
     boundaries: tuple[int, ...]
 
@@ -250,7 +252,7 @@ class Sifting:
 
     Attributes:
         reader: Reads and filters records.
-        size: Records a batch; 0 if tokens are counted.
+        size: Records a batch, where they don't join buckets.
         drop_remainder: Whether batches that aren't full are left out, at the end of an epoch or (of buckets) a window.
         sifted: Which of the records come.
         endless: Whether the plan has no end and no stream that could end.

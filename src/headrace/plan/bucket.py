@@ -14,6 +14,7 @@ from headrace.errors import PlanError
 from headrace.plan.base import Plan
 from headrace.plan.batches import BatchPlan, PlannedWindow
 from headrace.plan.check import whole_number
+from headrace.plan.filling import Filling
 from headrace.plan.rows import Rows
 
 Lengths = Callable[[Rows], NDArray[np.integer]]
@@ -37,7 +38,7 @@ class BucketBatches(BatchPlan):
         plan: Where the records come from.
         lengths: Gives the lengths of records: takes `Rows`, returns integers of shape `(len(rows),)`. It must
             always give the same for the same record, and be picklable if the plan is to be.
-        batch_size: Records a batch. Either this or `max_tokens`.
+        batch_size: Records a batch, or a sequence with as many for each bucket. Either this or `max_tokens`.
         max_tokens: Tokens a batch may have after padding.
         boundaries: Lengths at which a new bucket begins, ascending. None at all makes a single bucket.
         window: Records that are planned together; None takes the whole epoch.
@@ -61,7 +62,7 @@ class BucketBatches(BatchPlan):
         plan: Plan,
         lengths: Lengths,
         *,
-        batch_size: int | None = None,
+        batch_size: int | Sequence[int] | None = None,
         max_tokens: int | None = None,
         boundaries: Sequence[int] = (),
         window: int | None,
@@ -71,7 +72,7 @@ class BucketBatches(BatchPlan):
             raise PlanError(f"bucket needs either batch_size or max_tokens, got {batch_size} and {max_tokens}")
         self.plan = plan
         self.lengths = lengths
-        self.batch_size = None if batch_size is None else whole_number("bucket", "batch_size", batch_size, 1)
+        self.batch_size = _sizes(batch_size, len(boundaries) + 1)
         self.max_tokens = None if max_tokens is None else whole_number("bucket", "max_tokens", max_tokens, 1)
         self.boundaries = tuple(whole_number("bucket", "boundaries", edge, 0) for edge in boundaries)
         for low, high in pairwise(self.boundaries):
@@ -82,7 +83,8 @@ class BucketBatches(BatchPlan):
         if plan.length is None and window is None:
             raise PlanError("bucket needs a window for a plan that is endless or of unknown length, got window=None")
         # No batch can be larger than a 64-bit number; neither can what the native code is asked for.
-        self._limit = min(self.batch_size or self.max_tokens or 1, (1 << 63) - 1)
+        largest = self.batch_size if isinstance(self.batch_size, int) else self.max_tokens
+        self._limit = min(largest or 1, (1 << 63) - 1)
         self._edges = np.array([min(edge, 1 << 32) for edge in self.boundaries], np.int64)
         self._batches: dict[int, int] = {}
 
@@ -122,11 +124,21 @@ class BucketBatches(BatchPlan):
 
     def _layout(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         lengths = self._checked_lengths(rows)
+        if isinstance(self.batch_size, tuple):
+            return self._of_sizes(self.batch_size, lengths)
         buckets = _native.find_buckets(lengths, self._edges)
         count = len(self._edges) + 1
         if self.batch_size is not None:
             return _native.group_by_count(buckets, count, self._limit, self.drop_remainder)
         return _native.group_by_tokens(buckets, lengths, count, self._limit, self.drop_remainder)
+
+    def _of_sizes(
+        self, sizes: tuple[int, ...], lengths: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        full, left = Filling(sizes, None, self.boundaries).add(lengths)
+        groups = [places for _, places in (full if self.drop_remainder else full + left)]
+        order = np.array([place for places in groups for place in places], np.int64)
+        return order, np.cumsum([0, *map(len, groups)], dtype=np.int64)
 
     def _checked_lengths(self, rows: Rows) -> NDArray[np.int32]:
         lengths = np.asarray(self.lengths(rows))
@@ -141,7 +153,8 @@ class BucketBatches(BatchPlan):
 
     def describe(self) -> str:
         """All parameters but the function that gives the lengths."""
-        size = f"batch_size={self.batch_size}" if self.max_tokens is None else f"max_tokens={self.max_tokens}"
+        sizes = list(self.batch_size) if isinstance(self.batch_size, tuple) else self.batch_size
+        size = f"batch_size={sizes}" if self.max_tokens is None else f"max_tokens={self.max_tokens}"
         rest = ", drop_remainder" if self.drop_remainder else ""
         return f"bucket({size}, boundaries={list(self.boundaries)}, window={self.window_records}{rest})"
 
@@ -153,3 +166,12 @@ class BucketBatches(BatchPlan):
         """Restores what was pickled, with nothing counted yet."""
         vars(self).update(state)
         self._batches = {}
+
+
+def _sizes(batch_size: int | Sequence[int] | None, buckets: int) -> int | tuple[int, ...] | None:
+    if batch_size is None or not isinstance(batch_size, Sequence):
+        return None if batch_size is None else whole_number("bucket", "batch_size", batch_size, 1)
+    sizes = tuple(whole_number("bucket", "batch_size", size, 1) for size in batch_size)
+    if len(sizes) != buckets:
+        raise PlanError(f"bucket needs a batch_size for each of {buckets} buckets, got {len(sizes)}")
+    return sizes

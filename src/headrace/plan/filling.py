@@ -19,7 +19,7 @@ class Filling:
     The same rules as those of `BucketBatches`, which see: the same lengths in the same order give the same batches.
 
     Args:
-        batch_size: Records a batch, or None.
+        batch_size: Records a batch, one number or one for each bucket; or None.
         max_tokens: Else the tokens that a batch may have after padding.
         boundaries: Lengths at which a new bucket begins, ascending.
 
@@ -35,12 +35,15 @@ class Filling:
         [0]
     """
 
-    def __init__(self, batch_size: int | None, max_tokens: int | None, boundaries: Sequence[int]) -> None:
-        self._batch_size = batch_size
+    def __init__(
+        self, batch_size: int | Sequence[int] | None, max_tokens: int | None, boundaries: Sequence[int]
+    ) -> None:
+        count = len(boundaries) + 1
+        self._sizes = batch_size if isinstance(batch_size, Sequence) else [batch_size] * count
         self._max_tokens = max_tokens
         self._edges = np.array([min(edge, 1 << 32) for edge in boundaries], np.int64)
-        self._counts = [0] * (len(boundaries) + 1)
-        self._longest = [1] * (len(boundaries) + 1)
+        self._counts = [0] * count
+        self._longest = [1] * count
 
     def add(self, lengths: NDArray[np.integer]) -> tuple[list[Group], list[Group]]:
         """Puts records into their buckets.
@@ -69,7 +72,7 @@ class Filling:
 
     def _is_full(self, bucket: int) -> bool:
         if self._max_tokens is None:
-            return self._counts[bucket] == self._batch_size
+            return self._counts[bucket] == self._sizes[bucket]
         return (self._counts[bucket] + 1) * self._longest[bucket] > self._max_tokens
 
     def _empty(self, bucket: int, filled: dict[int, list[int]]) -> Group:
