@@ -38,7 +38,7 @@ def test_no_module_is_forgotten() -> None:
 
 @pytest.mark.parametrize("name", modules())
 def test_examples_in_docstrings(name: str) -> None:
-    if name.startswith(("headrace.nmt", "headrace.batch.convert")):
+    if name.startswith(("headrace.nmt", "headrace.torch", "headrace.batch.convert")):
         pytest.importorskip("torch")
     if name.startswith("headrace.cli."):
         pytest.importorskip("typer")

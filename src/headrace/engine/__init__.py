@@ -9,13 +9,14 @@ from headrace.engine.auto import Auto, Choice, run_auto
 from headrace.engine.crew import Crew, Method
 from headrace.engine.freight import FreightError
 from headrace.engine.inline import run_inline
-from headrace.engine.processes import Job, ProcessRun, WorkerDied, WorkerError
+from headrace.engine.processes import HOLD, Job, ProcessRun, WorkerDied, WorkerError
 from headrace.engine.result import Result, Work
 from headrace.engine.seat import Seat
 from headrace.engine.stats import Mode, Stage, Stats, StatsCollector
 from headrace.engine.threads import run_threads
 
 __all__ = [
+    "HOLD",
     "Auto",
     "Choice",
     "Crew",

@@ -33,6 +33,9 @@ _STRETCH = 4  # times the usual number of pieces that may be ahead of a slow one
 
 P_contra = TypeVar("P_contra", contravariant=True)
 
+HOLD: Any = object()
+"""Given by pieces in the place of one that depends on the results before it: it is asked for again after the next."""
+
 
 class Job(Protocol[P_contra]):
     """What worker processes are to do. It is sent to them by pickling."""
@@ -231,7 +234,8 @@ class ProcessRun(Generic[P]):
     def _dispatch(self) -> None:
         """Sends pieces, as long as there is room ahead of the consumer."""
         while self._pieces is not None and self._has_room(self._limit):
-            self._send_next()
+            if not self._send_next():
+                return
 
     def _has_room(self, limit: int) -> bool:
         ahead = len(self._tasks)
@@ -249,6 +253,8 @@ class ProcessRun(Generic[P]):
         except BaseException as error:  # met where the piece would have been
             self._pieces = None
             self._fail(self._new_task(None, 0), error)  # type: ignore[arg-type]
+            return False
+        if piece is HOLD:
             return False
         if self._seat_of is not None:
             seat = self._seat_of(piece)

@@ -1,0 +1,86 @@
+"""Errors of workers as torch gives them: of the same class where that can be, with the worker's traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from typing import Any
+
+from torch._utils import KeyErrorMessage
+
+from headrace.engine import WorkerDied, WorkerError
+from headrace.errors import StuckError
+
+
+def as_torch(error: BaseException, timeout: float = 0) -> BaseException:
+    """The error to raise for one that came from a worker process."""
+    if isinstance(error, WorkerError):
+        return _rebuilt(error)
+    if isinstance(error, WorkerDied):
+        return _of_death(error)
+    if isinstance(error, StuckError) and timeout > 0:
+        seconds = int(timeout) if timeout == math.floor(timeout) else timeout
+        late = RuntimeError(f"DataLoader timed out after {seconds} seconds; {error}")
+        late.__cause__ = error
+        return late
+    return error
+
+
+def _rebuilt(error: WorkerError) -> BaseException:
+    original = error.original
+    message: Any = f"Caught {error.name} in DataLoader worker process {error.seat}.\nOriginal {error.text}"
+    notes = getattr(original, "__notes__", [])
+    if where := [note.removeprefix("headrace: ") for note in notes if "index" in note]:
+        message = message.replace(f"process {error.seat}.", f"process {error.seat}, {where[0]}.", 1)
+    kind: Any = type(original) if original is not None else None
+    built: BaseException | None = None
+    if kind is KeyError:
+        built = KeyError(KeyErrorMessage(message))
+    elif kind is not None and isinstance(original, Exception):
+        with contextlib.suppress(Exception):
+            built = kind(message=message) if getattr(kind, "message", None) else kind(message)
+        if built is not None and type(built) is not kind:
+            built = None
+    if built is None:
+        built = RuntimeError(message)
+    if original is not None:
+        _copy_attributes(original, built)
+        original.__traceback__ = None
+        built.__cause__ = original
+    return built
+
+
+def _copy_attributes(original: BaseException, built: BaseException) -> None:
+    for name, value in getattr(original, "__dict__", {}).items():
+        if name != "__notes__":
+            with contextlib.suppress(Exception):
+                setattr(built, name, value)
+    if isinstance(original, OSError):
+        for name in ("errno", "strerror", "filename"):
+            with contextlib.suppress(Exception):
+                setattr(built, name, getattr(original, name))
+
+
+_SIGNAL_WORDS = {
+    9: "Killed",
+    11: "Segmentation fault",
+    7: "Bus error",
+    15: "Terminated",
+    6: "Aborted",
+    4: "Illegal instruction",
+}
+
+
+def _of_death(error: WorkerDied) -> RuntimeError:
+    text = str(error)
+    pid = re.search(r"pid (\d+)", text)
+    number = re.search(r"by signal (\d+)", text)
+    worker = f"DataLoader worker (pid {pid[1]})" if pid else "DataLoader worker"
+    if number:
+        how = f"{worker} is killed by signal: {_SIGNAL_WORDS.get(int(number[1]), number[1])}. "
+    else:
+        how = f"{worker.replace('pid', 'pid(s)')} exited unexpectedly. "
+    death = RuntimeError(how + text)
+    death.__cause__ = error
+    return death

@@ -1,0 +1,196 @@
+"""What travels to worker processes, and what it does there."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from headrace.clock import Clock
+from headrace.engine import Seat
+from headrace.torch import randomness
+from headrace.torch.fetch import Extra, MapFetcher, Skipped
+from headrace.torch.info import become, has_looked, make_info
+from headrace.torch.streams import End, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What is another one in each epoch.
+
+    Attributes:
+        base_seed: Drawn for the iterator.
+        epoch: The number that sets this epoch's random numbers apart from others with the same base seed.
+        number: The epoch's number in the loader's life.
+        digests: What stands for the first states of generators that the dataset holds.
+        places: Of a stream: for each worker the batches to skip, or the state to go on from, and whether it is over.
+    """
+
+    base_seed: int
+    epoch: int
+    number: int
+    digests: list[int]
+    places: list[Place] | None = None
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a worker is in its stream.
+
+    Attributes:
+        batches: Batches that it has given.
+        state: The stream's own state, if it has one.
+        ended: Whether it is over.
+    """
+
+    batches: int = 0
+    state: Any = None
+    ended: bool = False
+
+
+@dataclass(slots=True)
+class LoadJob:
+    """How batches of a dataset are made; the same in all epochs, so that it is sent once."""
+
+    dataset: Any
+    batched: bool
+    collate_fn: Callable[[Any], Any]
+    worker_init_fn: Callable[[int], None] | None
+    skip: bool
+    stream: bool = False
+    size: int | None = None
+    drop_last: bool = False
+    rank: int = 0
+    ranks: int = 1
+
+    def open(self, seat: Seat) -> Work:
+        """The worker begins."""
+        return (StreamWork if self.stream else Work)(self, seat)
+
+
+class Work:
+    """A worker process's work for a dataset that is read by keys."""
+
+    def __init__(self, job: LoadJob, seat: Seat) -> None:
+        torch.set_num_threads(1)
+        with contextlib.suppress(Exception):
+            torch.multiprocessing._set_thread_name("pt_data_worker")
+        self._job = job
+        self._enter(seat)
+        seed = randomness.seed_worker(self._setup.base_seed, seat.id)
+        become(make_info(seat.id, seat.count, seed, job.dataset), process=True)
+        self._seeds = (True, True, True)
+        self._init_divides = False
+        if job.worker_init_fn is not None:
+            before = randomness.everything()
+            job.worker_init_fn(seat.id)
+            # Who seeds a generator there, wants these numbers: it is left alone from then on.
+            python, numpy, torch_ = randomness.freshly_seeded(before, randomness.everything())
+            self._seeds = (not python, not numpy, not torch_)
+            self._init_divides = uses_its_argument(job.worker_init_fn)
+        self._held = randomness.held_generators(job.dataset, job.collate_fn)
+        self._begin()
+
+    def _enter(self, seat: Seat) -> None:
+        assert isinstance(seat.setup, Setup)
+        self._seat = seat
+        self._setup = seat.setup
+
+    def _begin(self) -> None:
+        self._fetch = MapFetcher(self._job.dataset, self._job.batched, self._job.collate_fn, skip=self._job.skip)
+
+    def restart(self, seat: Seat) -> None:
+        """The worker goes on to another epoch, with the dataset as it has become."""
+        self._enter(seat)
+        self._begin()
+
+    def seed(self, key: int) -> None:
+        """Makes the random numbers of a piece its own."""
+        setup = self._setup
+        python, numpy, torch_ = self._seeds
+        numbers = randomness.words(setup.base_seed, setup.epoch, key)
+        if not torch_:
+            randomness.seed_piece(numbers, python=python, numpy=numpy, torch_=False)
+        else:
+            randomness.seed_piece(numbers, python=python, numpy=numpy)
+            if "torch.cuda" in sys.modules and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+                torch.cuda.manual_seed(numbers[3] >> 1)
+        if self._held:
+            randomness.seed_held(self._held, setup.digests, setup.number, key)
+
+    def __call__(self, piece: tuple[int, Any], clock: Clock) -> Any:
+        """The batch of some keys; `piece` is (what its random numbers come from, keys)."""
+        key, keys = piece
+        self.seed(key)
+        return self._fetch.timed(keys, clock, self._seat.at)
+
+
+class StreamWork(Work):
+    """A worker process's work for an iterable dataset: it reads its part of the stream forward."""
+
+    def _begin(self) -> None:
+        self._stream: Stream | None = None
+        self._at = 0
+
+    def _open(self) -> Stream:
+        job = self._job
+        places = self._setup.places or []
+        place = places[self._seat.id] if self._seat.id < len(places) else Place()
+        self.seed(-1)
+        stream = Stream(job.dataset, job.size, job.drop_last, rank=job.rank, ranks=job.ranks, state=place.state)
+        self._at = place.batches if stream.is_stateful and place.state is not None else 0
+        self._stream = stream
+        return stream
+
+    def __call__(self, piece: tuple[int, int], clock: Clock) -> Any:
+        """The batch of a number, counted in this worker; `piece` is (worker, number)."""
+        seat, number = piece
+        stream = self._stream or self._open()
+        try:
+            while self._at < number:  # after a resume, or in the place of a worker that died
+                stream.next()
+                self._at += 1
+            self.seed(seat << 40 | number)
+            self._seat.at(number)
+            with clock.stage("read"):
+                self._at += 1
+                data = stream.next()
+        except StopIteration:
+            return Extra(End(), state=(self._sharded(), None))
+        except Exception as error:
+            if not self._job.skip:
+                raise
+            return Extra(has_batch=False, skipped=[Skipped(number, f"{type(error).__name__}: {error}"[:500])])
+        state = stream.state()
+        with clock.stage("collate"):
+            batch = self._job.collate_fn(data)
+        return Extra(batch, state=(self._sharded(), state))
+
+    def _sharded(self) -> bool:
+        """Whether the dataset's author divides the stream among workers."""
+        return self._init_divides or has_looked()
+
+
+def uses_its_argument(function: Any) -> bool:
+    """Whether a `worker_init_fn` does anything with the worker's number; when in doubt, yes.
+
+    Example:
+        >>> uses_its_argument(lambda worker: None), uses_its_argument(lambda worker: print(worker))
+        (False, True)
+    """
+    if not isinstance(function, types.FunctionType) or function.__code__.co_argcount != 1:
+        return True
+    argument = function.__code__.co_varnames[0]
+    if argument in function.__code__.co_cellvars:
+        return True
+    for step in dis.get_instructions(function):
+        named = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if step.opname.startswith("LOAD") and argument in named:
+            return True
+    return False

@@ -1,0 +1,243 @@
+"""Random numbers that depend on what is read, not on who reads it.
+
+Before each piece of work the generators of the process (`random`, NumPy, torch) are seeded from base seed, epoch and
+piece: so augmented samples are the same for any number of workers. In the consumer's own thread they are put back
+afterwards.
+Putting all of them back costs a tenth of a millisecond, which small batches can't bear; so a piece that is expected to
+draw nothing is run first and checked for that: copies of the states before and after are the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import random
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch.utils.data._utils import worker as torch_worker
+
+T = TypeVar("T")
+
+_HEADER = object.__basicsize__
+_STATE = 2500  # bytes of a Mersenne twister: 624 words and an index
+_MASK = (1 << 64) - 1
+_DEEPEST = 5
+_MOST = 2000  # objects that are looked at in search of generators
+
+
+def words(base: int, epoch: int, key: int, more: int = 0) -> tuple[int, int, int, int]:
+    """Four numbers of 64 bits that belong to one piece of one epoch.
+
+    Example:
+        >>> words(1, 0, 5) == words(1, 0, 5), words(1, 0, 5) == words(1, 1, 5)
+        (True, False)
+    """
+    text = struct.pack("<QQQQ", base & _MASK, epoch & _MASK, key & _MASK, more & _MASK)
+    return struct.unpack("<QQQQ", hashlib.blake2b(text, digest_size=32).digest())
+
+
+def seed_worker(base: int, worker: int) -> int:
+    """Seeds the process as torch does in a worker that begins; gives the worker's seed."""
+    seed = base + worker
+    random.seed(seed)
+    torch.manual_seed(seed)
+    np.random.seed(torch_worker._generate_state(base, worker))  # type: ignore[no-untyped-call]
+    return seed
+
+
+def seed_piece(
+    numbers: tuple[int, int, int, int], *, python: bool = True, numpy: bool = True, torch_: bool = True
+) -> None:
+    """Seeds the process's generators for one piece."""
+    first, second, third, fourth = numbers
+    if python:
+        random.seed(first)
+    if numpy:
+        np.random.seed((second & 0xFFFFFFFF, second >> 32, third & 0xFFFFFFFF))
+    if torch_:
+        torch.default_generator.manual_seed(fourth >> 1)
+
+
+def freshly_seeded(before: Any, after: Any) -> tuple[bool, bool, bool]:
+    """Which of Python's, NumPy's and torch's generators were seeded, not only drawn from, between two states."""
+    python = before[0] != after[0] and after[0][1][-1] == 624
+    old, new = before[1]["state"], after[1]["state"]
+    numpy = new["pos"] == 624 and not np.array_equal(old["key"], new["key"])
+    return python, numpy, before[3] != after[3]
+
+
+def everything() -> tuple[Any, Any, torch.Tensor, int]:
+    """The states of all three generators, and the number that torch's was seeded with last."""
+    generator = torch.default_generator
+    return random.getstate(), np.random.get_state(legacy=False), generator.get_state(), generator.initial_seed()
+
+
+def put_back(states: tuple[Any, Any, torch.Tensor, int]) -> None:
+    """Undoes what was done to the generators since `everything()`."""
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    torch.default_generator.set_state(states[2])
+
+
+class _Twister:
+    """Python's generator as bytes: reading it through `getstate` makes 625 objects."""
+
+    def __init__(self) -> None:
+        self._owner: Any = random._inst
+        self._address = id(self._owner) + _HEADER
+        base = type(self._owner).__mro__[1]
+        self.works = base.__basicsize__ >= _HEADER + _STATE and self._matches()
+
+    def _matches(self) -> bool:
+        raw = np.frombuffer(ctypes.string_at(self._address, _STATE), np.uint32)
+        state = random.getstate()[1]
+        return raw[0] == state[-1] and np.array_equal(raw[1:], np.array(state[:-1], np.uint32))
+
+    def save(self) -> Any:
+        return ctypes.string_at(self._address, _STATE) if self.works else random.getstate()
+
+    def restore(self, saved: Any) -> None:
+        if self.works:
+            ctypes.memmove(self._address, saved, _STATE)
+        else:
+            random.setstate(saved)
+
+
+class Guard:
+    """Runs pieces in the consumer's own thread, so that its generators seem untouched."""
+
+    def __init__(self) -> None:
+        self._quiet = False
+        self._drawing = False
+        self._python = _Twister()
+        self._numpy = np.random.mtrand._rand._bit_generator
+        self._address = self._numpy.ctypes.state_address
+        self._twists = type(self._numpy).__name__ == "MT19937"
+
+    @property
+    def drawing(self) -> bool:
+        """Whether a piece has been seen to draw from the process's generators."""
+        return self._drawing
+
+    def run(self, seeds: tuple[int, int, int], work: Callable[[Any], T], piece: Any, *, again: bool = True) -> T:
+        """Does a piece.
+
+        Args:
+            seeds: What its random numbers are drawn from: base seed, epoch, the piece's own number.
+            work: Does it.
+            piece: The piece.
+            again: Whether it may be done once more, if it turns out to have drawn without being expected to.
+        """
+        if self._quiet:
+            before = self._peek()
+            try:
+                value = work(piece)
+            except BaseException:
+                if not again or self._same(before):
+                    raise
+                self._undo(before)
+            else:
+                if self._same(before):
+                    return value
+                if not again:
+                    self._quiet, self._drawing = False, True
+                    return value
+                del value
+                self._undo(before)
+            self._quiet, self._drawing = False, True
+        states = everything()
+        try:
+            seed_piece(words(*seeds))
+            before = self._peek()
+            value = work(piece)
+            if not self._drawing:
+                self._quiet = self._twists and self._same(before)
+                self._drawing = not self._same(before)
+            return value
+        finally:
+            put_back(states)
+
+    def _peek(self) -> tuple[Any, bytes, torch.Tensor]:
+        return self._python.save(), ctypes.string_at(self._address, _STATE), torch.default_generator.get_state()
+
+    def _same(self, before: tuple[Any, bytes, torch.Tensor]) -> bool:
+        return (
+            self._python.save() == before[0]
+            and ctypes.string_at(self._address, _STATE) == before[1]
+            and torch.equal(torch.default_generator.get_state(), before[2])
+        )
+
+    def _undo(self, before: tuple[Any, bytes, torch.Tensor]) -> None:
+        self._python.restore(before[0])
+        ctypes.memmove(self._address, before[1], _STATE)
+        torch.default_generator.set_state(before[2])
+
+
+# generators that a dataset holds -------------------------------------------------------------------------------------
+
+
+def held_generators(*roots: Any, without: Iterable[Any] = ()) -> list[Any]:
+    """Generator objects among the attributes of a dataset, in an order that depends on the attributes only."""
+    found: list[Any] = []
+    seen = {id(random._inst), id(torch.default_generator), id(np.random.mtrand._rand)}
+    seen.update(id(thing) for thing in without)
+    level = list(roots)
+    for _ in range(_DEEPEST):
+        following: list[Any] = []
+        for thing in level:
+            if id(thing) in seen or len(seen) > _MOST:
+                continue
+            seen.add(id(thing))
+            if isinstance(thing, (np.random.Generator, np.random.RandomState, torch.Generator)) or (
+                isinstance(thing, random.Random) and not isinstance(thing, random.SystemRandom)
+            ):
+                found.append(thing)
+            else:
+                following += _parts(thing)
+        level = following
+    return found
+
+
+def _parts(thing: Any) -> list[Any]:
+    if isinstance(thing, (list, tuple)):
+        return [part for part in thing[:64] if not isinstance(part, (str, bytes, int, float, np.ndarray))]
+    if isinstance(thing, dict):
+        return list(thing.values())[:64]
+    if isinstance(thing, (type, np.ndarray, torch.Tensor)) or callable(getattr(thing, "__code__", None)):
+        return []
+    state = getattr(thing, "__dict__", None)
+    parts = list(state.values()) if isinstance(state, dict) else []
+    owner = getattr(thing, "__self__", None)  # a bound method, as a transform may be
+    return parts if owner is None or isinstance(owner, type(random)) else [*parts, owner]
+
+
+def digest(generator: Any) -> int:
+    """A number that stands for a generator's state."""
+    if isinstance(generator, np.random.Generator):
+        text = repr(generator.bit_generator.state).encode()
+    elif isinstance(generator, np.random.RandomState):
+        text = repr(generator.get_state(legacy=False)).encode()
+    elif isinstance(generator, torch.Generator):
+        text = generator.get_state().numpy().tobytes()
+    else:
+        text = repr(generator.getstate()).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+def seed_held(generators: list[Any], digests: list[int], epoch: int, key: int) -> None:
+    """Seeds a dataset's own generators for one piece: from the state that they had in the beginning, and the piece."""
+    for generator, origin in zip(generators, digests, strict=False):
+        numbers = words(origin, epoch, key, 1)
+        if isinstance(generator, np.random.Generator):
+            kind: Any = type(generator.bit_generator)
+            generator.bit_generator.state = kind(numbers[0]).state
+        elif isinstance(generator, np.random.RandomState):
+            generator.seed((numbers[0] & 0xFFFFFFFF, numbers[1] & 0xFFFFFFFF))
+        elif isinstance(generator, torch.Generator):
+            generator.manual_seed(numbers[0] >> 1)
+        else:
+            generator.seed(numbers[0])

@@ -1,0 +1,1 @@
+"""The surface of torch.utils.data."""
