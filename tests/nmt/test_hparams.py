@@ -36,7 +36,9 @@ def test_different_depths_do_not_pass_the_state() -> None:
     ("settings", "message"),
     [
         ({"encoder_type": "bi", "num_layers": 3}, "encoder_type=bi needs an even number of encoder layers.*got 3"),
-        ({"infer_mode": "sample"}, "infer_mode=sample is not built yet; what exists: 'greedy', 'beam_search'"),
+        ({"infer_mode": "sample"}, "infer_mode=sample needs a sampling_temperature above 0"),
+        ({"sampling_top_p": 0.0}, "sampling_top_p must be above 0 and at most 1, got 0.0"),
+        ({"sampling_top_k": -1}, "sampling_top_k must not be negative, got -1"),
         ({"unit_type": "rnn"}, "unit_type must be one of 'lstm', 'gru', .*, got 'rnn'"),
         ({"encoder_type": "gnmt", "num_layers": 1}, "encoder_type=gnmt needs at least 2 encoder layers, got 1"),
         (

@@ -1,4 +1,4 @@
-"""Finding translations: greedy search and beam search, for a batch of sentences at once.
+"""Finding translations: greedy search, samples and beam search, for a batch of sentences at once.
 
 Letters of shapes beyond those of `model.py`: K hypotheses kept for a sentence, R = B K rows of the decoder.
 
@@ -15,10 +15,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from headrace.nmt.helpers import GreedyEmbeddingHelper, Helper, SampleEmbeddingHelper, seed_of
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Memory, Seq2Seq, State
 
-__all__ = ["EOS", "SOS", "UNK", "Translations", "beam_search", "greedy_search", "longest_translations", "translate"]
+__all__ = [
+    *("EOS", "SOS", "UNK", "Translations", "beam_search", "dynamic_decode", "greedy_search", "longest_translations"),
+    *("sample", "translate"),
+]
 
 UNK, SOS, EOS = 0, 1, 2  # ids of the special words in every vocabulary
 
@@ -67,13 +71,47 @@ def translate(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, hparams: HParam
     limits_B = longest_translations(src_len_B, hparams.tgt_max_len_infer)
     if hparams.search == "greedy":
         return greedy_search(model, src_BS, src_len_B, limits_B)
+    if hparams.search == "sample":
+        return sample(model, src_BS, src_len_B, limits_B, hparams)
     penalties = hparams.length_penalty_weight, hparams.coverage_penalty_weight
     return beam_search(model, src_BS, src_len_B, limits_B, hparams.beam_width, *penalties)
 
 
-@torch.no_grad()
 def greedy_search(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, limits_B: Tensor) -> Translations:
     """Takes the likeliest word at each step, until eos or the limit."""
+    return dynamic_decode(model, GreedyEmbeddingHelper(), src_BS, src_len_B, limits_B)
+
+
+def sample(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, limits_B: Tensor, hparams: HParams) -> Translations:
+    """Draws `num_translations_per_input` translations of each sentence, the likeliest first.
+
+    What is drawn for a sentence depends on `random_seed` and on the sentence alone.
+    """
+    count, seed = hparams.num_translations_per_input, hparams.random_seed
+    seed = int(torch.randint(2**31, ())) if seed is None else seed
+    sources = [row[:n] for row, n in zip(src_BS.tolist(), src_len_B.tolist(), strict=True)]
+    seeds = [seed_of(seed, words, number) for words in sources for number in range(count)]
+    cuts = hparams.sampling_temperature, hparams.sampling_top_k, hparams.sampling_top_p
+    repeated = (part.repeat_interleave(count, dim=0) for part in (src_BS, src_len_B, limits_B))
+    found = dynamic_decode(model, SampleEmbeddingHelper(seeds, *cuts), *repeated)
+    order_BK = found.log_probs_BK.view(-1, count).argsort(dim=1, descending=True, stable=True)
+    rows = (order_BK + torch.arange(len(order_BK))[:, None] * count).flatten()
+    return Translations(
+        *(None if part is None else part[rows].view(len(src_BS), count, *part.shape[2:]) for part in found)  # type: ignore[arg-type]
+    )
+
+
+@torch.no_grad()
+def dynamic_decode(model: Seq2Seq, helper: Helper, src_BS: Tensor, src_len_B: Tensor, limits_B: Tensor) -> Translations:
+    """Writes a translation of each sentence, a word at each step, until eos or the limit.
+
+    Args:
+        model: The model.
+        helper: Chooses the words.
+        src_BS: Source word ids, padded.
+        src_len_B: Their lengths.
+        limits_B: After how many steps each sentence ends.
+    """
     src_BS = src_BS if src_BS.shape[1] else F.pad(src_BS, (0, 1), value=EOS)
     memory, state = model.encode(src_BS, src_len_B)
     batch, longest = len(src_BS), int(limits_B.max()) if len(limits_B) else 0
@@ -90,7 +128,7 @@ def greedy_search(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, limits_B: T
         if not len(rows_R):
             break
         output_RU, state, weights_RS = model.decoder.step(F.embedding(words_R, model.tgt_embedding_VU), state, memory)
-        best_R, words_R = F.log_softmax(output_RU @ model.projection_UV, dim=1).max(dim=1)
+        words_R, best_R = helper.choose(output_RU @ model.projection_UV, rows_R)
         ids_BT[rows_R, t] = words_R
         log_probs_B[rows_R] += best_R
         if weights_RS is not None:
