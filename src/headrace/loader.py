@@ -140,7 +140,10 @@ class Loader:
         self._data = data
         self._program = compile_program(data._node)
         if mode == "processes" and self._program.streams:
-            raise PlanError("Loader: a stream is read by one process only; use mode='threads' for iterables")
+            raise PlanError(
+                "Loader: a stream is read by one process only; use mode='threads' for iterables, and where zip or mix "
+                "joins what filters left"
+            )
         self._workers = Workers(data, mode, "auto" if auto else workers, prefetch, max_bytes, timeout)
         self._rank = rank
         self._world_size = world_size

@@ -7,7 +7,7 @@ threads, sometimes a queue in front), runs it in a session, with or without a co
 ways: by its own end, by a consumer that leaves, by closing the session or a queue while all are at work or wait. Some
 run again in a second session. Then it looks whether what came is right, whether errors reached those who should see
 them, and whether a thread is left. Nothing may wait for longer than a limit; a cycle that does prints where all threads
-are.
+are. Every fourth cycle is a contest of threads for one queue (`stress_queues.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from headrace import tf1 as tf
+from tests.tf1.stress_queues import Contest
 
 LIMIT = 20.0  # seconds that anything may take
 ERRORS: list[type[Exception]] = [ValueError, OSError, RuntimeError, MemoryError, KeyError]
@@ -72,6 +73,7 @@ class Program:
             self.limit, self.epochs, shuffle=rng.random() < 0.5, capacity=rng.randint(1, 9)
         ).dequeue()
         self.direct = False  # whether consumers run the stage that fails themselves
+        self.late = rng.random() < 0.25  # whether it is whole batches that fail
         self.fetch, self.queue = self._ahead(self._batches(number))
         if self.direct:
             self.injected.for_ever = True  # else other consumers would go on
@@ -79,8 +81,15 @@ class Program:
         self.sessions = rng.choice([1, 1, 1, 2])
 
     def _checked(self, number: Any) -> Any:
+        if self.late:
+            return number
         made = tf.py_func(self.injected, [number], tf.int32)
         made.set_shape([])
+        return made
+
+    def _checked_batch(self, batch: Any) -> Any:
+        made = tf.py_func(self.injected, [batch], tf.int32)
+        made.set_shape([None])
         return made
 
     def _batches(self, number: Any) -> Any:
@@ -99,8 +108,11 @@ class Program:
 
     def _ahead(self, batch: Any) -> tuple[Any, Any]:
         if self.rng.random() < 0.6:
-            return batch, None
+            self.direct = self.direct or self.late
+            return self._checked_batch(batch) if self.late else batch, None
         self.direct = False
+        if self.late:
+            batch = self._checked_batch(batch)
         queue = tf.slim.prefetch_queue.prefetch_queue([batch], capacity=self.rng.randint(1, 4), dynamic_pad=True)
         return queue.dequeue(), queue
 
@@ -192,18 +204,28 @@ def causes(error: BaseException | None) -> list[BaseException]:
     return found
 
 
-def cycle(seed: int) -> Program:
-    """Runs one program; raises AssertionError, or prints where all threads are and ends, if something is wrong."""
+def cycle(seed: int) -> str:
+    """Runs one program, and says of which kind it was.
+
+    Raises AssertionError, or prints where all threads are and ends, if something is wrong.
+    """
     before = set(threading.enumerate())
     with tf.Graph().as_default():
-        program = Program(seed)
-        for _ in range(program.sessions):
-            program.run()
+        if seed % 4 == 3:
+            contest = Contest(seed)
+            contest.run()
+            kind = f"contest for a queue, {contest.kind}"
+        else:
+            program = Program(seed)
+            for _ in range(program.sessions):
+                program.run()
+            failed = ", an error" if program.injected.raised else ""
+            kind = f"{program.ending}{failed}{'' if program.coordinated else ', no coordinator'}"
     deadline = time.monotonic() + LIMIT
     while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline:
         time.sleep(0.001)
     assert not left, f"threads are left: {sorted(thread.name for thread in left)}"
-    return program
+    return kind
 
 
 def main(count: int = 2000, first: int = 0) -> None:
@@ -215,12 +237,10 @@ def main(count: int = 2000, first: int = 0) -> None:
         faulthandler.dump_traceback_later(4 * LIMIT, exit=True)
         start = time.perf_counter()
         try:
-            program = cycle(seed)
+            kinds[cycle(seed)] += 1
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         longest = max(longest, time.perf_counter() - start)
-        failed = ", an error" if program.injected.raised else ""
-        kinds[f"{program.ending}{failed}{'' if program.coord else ', no coordinator'}"] += 1
     faulthandler.cancel_dump_traceback_later()
     took = time.perf_counter() - began
     for kind, number in sorted(kinds.items()):
