@@ -76,7 +76,7 @@ def test_samples_of_sentences(make_batch: MakeBatch, make_model: MakeModel) -> N
 
 def test_cold_samples_are_greedy(make_batch: MakeBatch, make_model: MakeModel) -> None:
     model, batch = make_model(), make_batch([3, 7, 5], [1, 1, 1])
-    hparams = model.hparams.replace(infer_mode="sample", sampling_temperature=1e-4)
+    hparams = model.hparams.replace(infer_mode="sample", sampling_temperature=1e-8)
     limits = torch.tensor([6, 6, 6])
     drawn = sample(model, batch.src_BS, batch.src_len_B, limits, hparams)
     assert torch.equal(drawn.ids_BKT, greedy_search(model, batch.src_BS, batch.src_len_B, limits).ids_BKT)
