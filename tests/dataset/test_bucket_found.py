@@ -180,3 +180,13 @@ def test_states_that_can_not_be_are_refused() -> None:
     other.load_state_dict({**state, "window": [1, 77], "batch": 99})
     with pytest.raises(hr.StateError, match="after batch 77 of window 1, which has fewer"):
         list(other)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"batch_size": 8, "width": 4, "window": 100}, {"batch_size": [8, 4], "boundaries": [6]}, {"max_tokens": 64}],
+)
+def test_chains_of_stops_and_moves_give_what_is_planned(limits: dict[str, Any]) -> None:
+    rows = hr.from_arrays({"x": ROWS, "n": np.arange(400)}).shuffle(seed=1)
+    hr.verify(rows.filter(lambda record: record["n"] % 2 == 0, block=30).bucket(**limits), events=20)
+    hr.verify(rows.map(lambda record: record).bucket(**limits, by="x"), events=20)

@@ -197,7 +197,7 @@ class _Epoch:
             window = BucketBatches(
                 Leaf(0, len(rows)),
                 partial(_lengths_at, lengths),
-                batch_size=sifting.size or None,
+                batch_size=buckets.batch_size,
                 max_tokens=buckets.max_tokens,
                 boundaries=buckets.boundaries,
                 window=None,
