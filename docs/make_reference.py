@@ -17,11 +17,25 @@ def summary(value: object) -> str:
     return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
 
 
+def members(value: type) -> dict[str, object]:
+    """A class's own members, and those of bases that only divide it into files."""
+    bases = [base for base in value.__mro__[1:] if base.__module__.startswith("headrace") and not public(base)]
+    found: dict[str, object] = {}
+    for base in [*reversed(bases), value]:
+        found |= vars(base)
+    return found
+
+
+def public(base: type) -> bool:
+    """Whether a class has a row of its own."""
+    return getattr(hr, base.__name__, None) is base
+
+
 def rows(name: str, value: object) -> list[str]:
     """A row for a name, and for a class one for each of its own public members."""
     found = [f"| `{name}` | {summary(value)} |"]
     if inspect.isclass(value) and not issubclass(value, BaseException):
-        for member, own in sorted(vars(value).items()):
+        for member, own in sorted(members(value).items()):
             if not member.startswith("_") and (callable(own) or isinstance(own, (property, classmethod))):
                 shown = getattr(value, member) if isinstance(own, classmethod) else own
                 found.append(f"| `{name}.{member}` | {summary(shown)} |")

@@ -137,6 +137,10 @@ class Draw:
         if known and self.one(True, True, False):
             limits: dict[str, Any] = self.one({"batch_size": size}, {"max_tokens": self.one(1, 6, 40)})
             window = self.one("auto", None, 1, 5, 17)
+            if kind == "ragged" and self.one(True, False):
+                how = {"strategy": self.one("first-fit", "best-fit", "concat"), "window": window}
+                overlong = self.one("split", "cut", "drop")
+                return data.pack(self.one(1, 4, 9), batch_size=size, overlong=overlong, drop_remainder=drop, **how)
             batches = data.bucket(**limits, width=self.one(1, 2, 5), window=window, drop_remainder=drop)
         else:
             batches = data.batch(size, drop_remainder=drop)

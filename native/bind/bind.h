@@ -11,6 +11,7 @@ void bind_ctf_writer(nanobind::module_& m);
 void bind_ctf_reader(nanobind::module_& m);
 void bind_errors(nanobind::module_& m);
 void bind_example(nanobind::module_& m);
+void bind_pack(nanobind::module_& m);
 void bind_permutation(nanobind::module_& m);
 void bind_ragged(nanobind::module_& m);
 void bind_text(nanobind::module_& m);

@@ -15,6 +15,7 @@ NB_MODULE(_native, m) {
   bind_ctf_writer(m);
   bind_errors(m);
   bind_example(m);
+  bind_pack(m);
   bind_permutation(m);
   bind_ragged(m);
   bind_text(m);

@@ -122,6 +122,12 @@ def encode_examples(count: int, columns: Sequence[tuple[bytes, int, bool, numpy.
     (bytes of messages, offsets) of columns (key, kind, in lists, values, offsets of strings, offsets, steps).
     """
 
+def pack_first_fit(lengths: numpy.typing.NDArray[numpy.int32], capacity: int) -> numpy.typing.NDArray[numpy.int64]:
+    """The bin of each piece: the first one that has room for it."""
+
+def pack_best_fit(lengths: numpy.typing.NDArray[numpy.int32], capacity: int) -> numpy.typing.NDArray[numpy.int64]:
+    """The bin of each piece: the one that it leaves the least room in."""
+
 def absorb(hash: int, word: int) -> int:
     """
     Mixes a 64-bit word into a 64-bit hash: how keys of permutations are made.

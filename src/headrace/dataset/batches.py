@@ -9,6 +9,7 @@ from headrace.batch.pad import Side
 from headrace.dataset.arguments import check_function, size, whole
 from headrace.dataset.batch_ops import MapBatches, Pad, Padding, as_columns
 from headrace.dataset.node import BatchNode, steps
+from headrace.dataset.program import compile_program
 from headrace.errors import PlanError
 
 _AFTER_BATCH = "comes after batch(…) or bucket(…)"
@@ -77,8 +78,38 @@ class Batches:
         check_function("map", fn)
         return Batches(MapBatches(self._node, fn))
 
+    def fill(self, epoch: int = 0, *, windows: int | None = None) -> float:
+        """How full batches are: the share of their places that items of records take; the rest is padding.
+
+        It is found out from the plan of `pack` or `bucket`; no record is read.
+
+        Args:
+            epoch: Of which epoch.
+            windows: How many windows to look at; None looks at all (8, if the batches have no end).
+
+        Raises:
+            PlanError: If the batches don't go by lengths that an index knows.
+
+        Example:
+            >>> import headrace as hr
+            >>> data = hr.from_dataset([[1, 2, 3]] * 100, lengths=[3] * 100)
+            >>> data.pack(8, batch_size=4).fill(), data.pack(8, batch_size=4, strategy="concat").fill()
+            (0.75, 0.986...)
+        """
+        epoch = whole("fill", "epoch", epoch, 0)
+        plan = compile_program(self._node).plan
+        count = plan.num_windows(epoch)
+        most = size("fill", "windows", windows)
+        if count is None:
+            count = 8 if most is None else most
+        filled = places = 0
+        for index in range(count if most is None else min(count, most)):
+            items, room = plan.places(epoch, index)
+            filled, places = filled + items, places + room
+        return filled / places if places else 1.0
+
 
 def _record_methods() -> frozenset[str]:
     from headrace.dataset.dataset import Dataset  # which makes batches, and so imports this module
 
-    return frozenset(vars(Dataset)) - frozenset(vars(Batches))
+    return frozenset(dir(Dataset)) - frozenset(dir(Batches))

@@ -16,6 +16,7 @@ from headrace.plan.filling import Filling
 from headrace.plan.interleave import Interleave
 from headrace.plan.mix import Mix
 from headrace.plan.order import Concat, Leaf, Repeat, Shard, Slice, Widen, Without, Zip
+from headrace.plan.pack import PackBatches, PackedRows
 from headrace.plan.permutation import Shuffle, WindowShuffle, seed_key
 from headrace.plan.rng import RecordRng, record_rng
 from headrace.plan.rows import LEAF_SHIFT, Rows
@@ -31,6 +32,8 @@ __all__ = [
     "Interleave",
     "Leaf",
     "Mix",
+    "PackBatches",
+    "PackedRows",
     "Plan",
     "RecordRng",
     "Repeat",

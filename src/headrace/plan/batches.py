@@ -73,6 +73,14 @@ class BatchPlan(ABC):
     def num_batches(self, epoch: int) -> int | None:
         """Batches of an epoch; None if it has no end, or none that is known."""
 
+    def places(self, epoch: int, index: int) -> tuple[int, int]:
+        """Items that the records of a window have, and places for items that its batches have.
+
+        Raises:
+            PlanError: If batches are made without looking at lengths.
+        """
+        raise PlanError(f"{self.describe()} doesn't go by lengths, so how full its batches are isn't known")
+
     @abstractmethod
     def describe(self) -> str:
         """This step and its parameters in words, without the plan it builds on: `"batch(256)"`."""

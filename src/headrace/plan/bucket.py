@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +11,14 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.errors import PlanError
 from headrace.plan.base import Plan
-from headrace.plan.batches import BatchPlan, PlannedWindow
+from headrace.plan.batches import PlannedWindow
 from headrace.plan.check import whole_number
 from headrace.plan.filling import Filling
 from headrace.plan.rows import Rows
-
-Lengths = Callable[[Rows], NDArray[np.integer]]
-
-_CACHED_EPOCHS = 4
-_MAX_INT32 = (1 << 31) - 1
+from headrace.plan.windowed import Lengths, WindowedBatches
 
 
-class BucketBatches(BatchPlan):
+class BucketBatches(WindowedBatches):
     """Batches that each come from one bucket of lengths.
 
     The plan's records are taken in order, window by window, and each joins the bucket of its length. Bucket `i` holds
@@ -70,57 +65,36 @@ class BucketBatches(BatchPlan):
     ) -> None:
         if (batch_size is None) == (max_tokens is None):
             raise PlanError(f"bucket needs either batch_size or max_tokens, got {batch_size} and {max_tokens}")
-        self.plan = plan
-        self.lengths = lengths
+        super().__init__("bucket", plan, lengths, window)
         self.batch_size = _sizes(batch_size, len(boundaries) + 1)
         self.max_tokens = None if max_tokens is None else whole_number("bucket", "max_tokens", max_tokens, 1)
         self.boundaries = tuple(whole_number("bucket", "boundaries", edge, 0) for edge in boundaries)
         for low, high in pairwise(self.boundaries):
             if low >= high:
                 raise PlanError(f"bucket needs ascending boundaries, got {low} before {high}")
-        self.window_records = None if window is None else whole_number("bucket", "window", window, 1)
         self.drop_remainder = drop_remainder
-        if plan.length is None and window is None:
-            raise PlanError("bucket needs a window for a plan that is endless or of unknown length, got window=None")
         # No batch can be larger than a 64-bit number; neither can what the native code is asked for.
         largest = self.batch_size if isinstance(self.batch_size, int) else self.max_tokens
         self._limit = min(largest or 1, (1 << 63) - 1)
         self._edges = np.array([min(edge, 1 << 32) for edge in self.boundaries], np.int64)
-        self._batches: dict[int, int] = {}
 
-    def num_windows(self, epoch: int) -> int | None:
-        """The plan's records by the window."""
-        if self.plan.length is None:
-            return None
-        if self.window_records is None:
-            return 1 if self.plan.length else 0
-        return -(-self.plan.length // self.window_records)
-
-    def num_batches(self, epoch: int) -> int | None:
-        """Counts the batches by planning all windows of the epoch, once; the numbers of a few epochs are kept."""
-        windows = self.num_windows(epoch)
-        if windows is None:
-            return None
-        count = self._batches.get(epoch)
-        if count is None:
-            count = sum(len(self._layout(self._locate(epoch, index))[1]) - 1 for index in range(windows))
-            # Another dict instead of a lock, which a fork could leave held.
-            self._batches = dict([*self._batches.items()][1 - _CACHED_EPOCHS :]) | {epoch: count}
-        return count
+    def _count(self, rows: Rows) -> int:
+        return len(self._layout(rows)[1]) - 1
 
     def _window(self, epoch: int, index: int) -> PlannedWindow:
-        rows = self._locate(epoch, index)
+        rows = self._records(epoch, index)
         order, offsets = self._layout(rows)
         return PlannedWindow(rows.take(order), offsets)
 
-    def _locate(self, epoch: int, index: int) -> Rows:
-        length, window = self.plan.length, self.window_records
-        if window is None:
-            assert length is not None  # refused by the constructor
-            window = length
-        start = index * window
-        stop = start + window if length is None else min(start + window, length)
-        return self.plan.locate(epoch, np.arange(start, stop))
+    def places(self, epoch: int, index: int) -> tuple[int, int]:
+        """Items of a window's records, and places that they take when each batch is padded to its longest."""
+        rows = self._records(epoch, index)
+        order, offsets = self._layout(rows)
+        if not len(order):
+            return 0, 0
+        lengths = self._checked_lengths(rows)[order].astype(np.int64)
+        longest = np.maximum.reduceat(lengths, offsets[:-1])
+        return int(lengths.sum()), int((longest * np.diff(offsets)).sum())
 
     def _layout(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         lengths = self._checked_lengths(rows)
@@ -140,32 +114,12 @@ class BucketBatches(BatchPlan):
         order = np.array([place for places in groups for place in places], np.int64)
         return order, np.cumsum([0, *map(len, groups)], dtype=np.int64)
 
-    def _checked_lengths(self, rows: Rows) -> NDArray[np.int32]:
-        lengths = np.asarray(self.lengths(rows))
-        if lengths.shape != (len(rows),) or lengths.dtype.kind not in "iu":
-            raise PlanError(
-                f"bucket needs one whole number as length for each of {len(rows)} records, "
-                f"got {lengths.dtype} of shape {lengths.shape}"
-            )
-        if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= _MAX_INT32:
-            raise PlanError(f"bucket needs lengths in [0, 2^31), got lengths from {lengths.min()} to {lengths.max()}")
-        return np.ascontiguousarray(lengths, np.int32)
-
     def describe(self) -> str:
         """All parameters but the function that gives the lengths."""
         sizes = list(self.batch_size) if isinstance(self.batch_size, tuple) else self.batch_size
         size = f"batch_size={sizes}" if self.max_tokens is None else f"max_tokens={self.max_tokens}"
         rest = ", drop_remainder" if self.drop_remainder else ""
         return f"bucket({size}, boundaries={list(self.boundaries)}, window={self.window_records}{rest})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the counted batches."""
-        return {name: value for name, value in vars(self).items() if name != "_batches"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restores what was pickled, with nothing counted yet."""
-        vars(self).update(state)
-        self._batches = {}
 
 
 def _sizes(batch_size: int | Sequence[int] | None, buckets: int) -> int | tuple[int, ...] | None:
