@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from headrace.nmt.attention import LuongAttention
 from headrace.nmt.cells import LSTMCell, Stack
@@ -29,8 +28,9 @@ from headrace.nmt.gemm import linear, product
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Batch, Decoder, Masks, Seq2Seq
 from headrace.nmt.recurrence import ROWS_OF_BATCH, AttentionDecoder, AttentionPlan, Layer, Packing, pack, round_up
+from headrace.nmt.sampled import sampled_cross_entropy
 
-__all__ = ["loss"]
+__all__ = ["covers", "loss"]
 
 ROWS_AT_ONCE = 256  # their logits should stay within the cache: 6 MB for 6,000 words
 
@@ -46,9 +46,9 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
         return model.loss(batch, masks)
     assert model.encoder is not None
     dtype = torch.bfloat16 if model.hparams.compute_dtype == "bfloat16" else model.projection_UV.dtype
-    encoder_masks, decoder_masks = masks or Masks(None, None)
+    encoder_masks, decoder_masks, candidates = masks or Masks(None, None)
     source, target = pack(batch.src_len_B), pack(batch.tgt_len_B)
-    x_NU, y_NU = _embed(model, source.take(batch.src_BS.t()), target.take(batch.tgt_in_TB))
+    x_NU, y_NU = model.embed(source.take(batch.src_BS.t()), target.take(batch.tgt_in_TB))
     # The encoder has the sentences in the order of their sources, the decoder in that of their targets.
     rank_B = torch.empty_like(target.order_B)
     rank_B[target.order_B] = torch.arange(len(rank_B))
@@ -78,6 +78,10 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
         slot_N = (to_target_B[source.sentence_N] * len(source.slices) + source.step_N)[: source.real]
         output_NU = _run_attention(decoder, y_NU, target, layer_masks, dtype, start, memory_ND, source, slot_N)
     words_N = target.take(batch.tgt_out_TB)
+    if candidates is not None:
+        real = slice(target.real)
+        losses_N = sampled_cross_entropy(output_NU[real], model.projection_UV, words_N[real], candidates)
+        return losses_N.sum() / len(batch.src_BS)
     args = output_NU, model.projection_UV, words_N, target.real, dtype
     total: Tensor = CrossEntropy.apply(*args)  # type: ignore[no-untyped-call]
     return total / len(batch.src_BS)
@@ -91,17 +95,6 @@ def covers(hparams: HParams) -> bool:
         and hparams.attention in ("", "luong", "scaled_luong")
         and hparams.attention_architecture == "standard"
         and not hparams.language_model
-    )
-
-
-def _embed(model: Seq2Seq, src_N: Tensor, tgt_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Looks up packed words; with a shared vocabulary at once, as `Seq2Seq.embed` does."""
-    if model.hparams.share_vocab:
-        both_NU = F.embedding(torch.cat([src_N, tgt_N]), model.src_embedding_VU, sparse=True)
-        return both_NU[: len(src_N)], both_NU[len(src_N) :]
-    return (
-        F.embedding(src_N, model.src_embedding_VU, sparse=True),
-        F.embedding(tgt_N, model.tgt_embedding_VU, sparse=True),
     )
 
 

@@ -76,6 +76,7 @@ class HParams:
     max_gradient_norm: float = _flag(5.0, "gradients are scaled down to this global norm")
     num_train_steps: int = _flag(12000, "weight updates of the whole training")
     batch_size: int = _flag(128, "sentence pairs of one update")
+    num_sampled_softmax: int = _flag(0, "training: predict among so many words that are drawn; 0: among all")
 
     # First weights and regularisation
     init_op: str = _flag("uniform", "distribution of new weights", ("uniform", "glorot_normal", "glorot_uniform"))
@@ -90,6 +91,7 @@ class HParams:
     dev_prefix: str | None = _flag(None, "development files, which choose the best checkpoint")
     test_prefix: str | None = _flag(None, "test files, which are only reported")
     vocab_prefix: str | None = _flag(None, "vocabulary files: one word a line, the most frequent first")
+    embed_prefix: str | None = _flag(None, "word vectors in the text form of GloVe or word2vec, without suffix")
     out_dir: str | None = _flag(None, "folder of checkpoints, logs and outputs (also --model_dir)")
     sos: str = _flag("<s>", "word that starts a sentence")
     eos: str = _flag("</s>", "word that ends a sentence")
@@ -263,6 +265,7 @@ _AT_LEAST_ONE = (
 _NOT_NEGATIVE = (
     *("warmup_steps", "num_buckets", "beam_width", "num_intra_threads", "init_weight"),
     *("length_penalty_weight", "coverage_penalty_weight", "sampling_temperature", "sampling_top_k"),
+    "num_sampled_softmax",
 )
 _METRICS = ("bleu", "rouge", "accuracy", "word_accuracy", "sacrebleu")
 

@@ -26,6 +26,7 @@ from torch.nn import functional as F
 from headrace.nmt.attention import Memory, make_attention
 from headrace.nmt.cells import Stack, States
 from headrace.nmt.hparams import HParams
+from headrace.nmt.sampled import Candidates, draw_candidates, sampled_cross_entropy
 
 __all__ = ["Batch", "Decoder", "Encoder", "Masks", "Memory", "Seq2Seq", "State"]
 
@@ -55,10 +56,11 @@ class Batch(NamedTuple):
 
 
 class Masks(NamedTuple):
-    """Dropout of one update: for each layer a factor on its inputs at every step, 0 or 1 / (1 - dropout)."""
+    """What is drawn for one update: for each layer a factor on its inputs at every step, 0 or 1 / (1 - dropout)."""
 
     encoder: list[list[Tensor]] | None  # of each stack, of each layer: (S, B, width of the input)
     decoder: list[Tensor] | None  # of each layer: (T, B, width of the input)
+    candidates: Candidates | None = None  # with sampled softmax: the wrong words
 
 
 class State(NamedTuple):
@@ -206,6 +208,9 @@ class Seq2Seq(nn.Module):
         10.2
     """
 
+    src_frozen_V: Tensor | None
+    tgt_frozen_V: Tensor | None
+
     def __init__(
         self, hparams: HParams, src_vocab_size: int, tgt_vocab_size: int, generator: Generator | None = None
     ) -> None:
@@ -214,6 +219,11 @@ class Seq2Seq(nn.Module):
             raise ValueError(
                 f"share_vocab needs equal vocabularies, got {src_vocab_size} source and {tgt_vocab_size} target words"
             )
+        if hparams.num_sampled_softmax >= tgt_vocab_size:
+            raise ValueError(
+                f"num_sampled_softmax must be below the number of target words, {tgt_vocab_size:,}, "
+                f"got {hparams.num_sampled_softmax:,}: leave it out for so few"
+            )
         self.hparams = hparams
         self.src_embedding_VU = nn.Parameter(torch.empty(src_vocab_size, hparams.num_units))
         self.tgt_embedding_VU = (
@@ -221,6 +231,11 @@ class Seq2Seq(nn.Module):
             if hparams.share_vocab
             else nn.Parameter(torch.empty(tgt_vocab_size, hparams.num_units))
         )
+        # Which vectors came from elsewhere and stay as they are.
+        pretrained = hparams.embed_prefix is not None
+        self.register_buffer("src_frozen_V", torch.zeros(src_vocab_size, dtype=torch.bool) if pretrained else None)
+        both = pretrained and not hparams.share_vocab
+        self.register_buffer("tgt_frozen_V", torch.zeros(tgt_vocab_size, dtype=torch.bool) if both else None)
         self.encoder = None if hparams.language_model else Encoder(hparams)
         self.decoder = Decoder(hparams)
         self.projection_UV = nn.Parameter(torch.empty(hparams.num_units, tgt_vocab_size))
@@ -251,30 +266,39 @@ class Seq2Seq(nn.Module):
                 nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std, generator=generator)
 
     def draw_masks(self, batch: Batch, generator: Generator | None = None) -> Masks:
-        """Draws the dropout of one update, or nothing when evaluating."""
-        dropout = self.hparams.dropout if self.training else 0.0
-        if dropout == 0.0:
+        """Draws the dropout of one update, and its wrong words with sampled softmax; nothing when evaluating."""
+        if not self.training:
             return Masks(None, None)
+        count, dropout = self.hparams.num_sampled_softmax, self.hparams.dropout
+        candidates = draw_candidates(count, self.projection_UV.shape[1], generator) if count else None
+        if dropout == 0.0:
+            return Masks(None, None, candidates)
         n, source, target = len(batch.src_BS), batch.src_BS.shape[1], batch.tgt_BT1.shape[1] - 1
         encoder = self.encoder
         stacks = [] if encoder is None else [*encoder.stacks, *([encoder.top] if encoder.top else [])]
         return Masks(
             [stack.draw_masks(source, n, dropout, generator) for stack in stacks],
             self.decoder.stack.draw_masks(target, n, dropout, generator),
+            candidates,
         )
 
-    def embed(self, batch: Batch) -> tuple[Tensor | None, Tensor]:
-        """Looks up the words that encoder and decoder read: (S, B, U), if there is one, and (T, B, U)."""
-        src_SB, tgt_TB = batch.src_BS.t(), batch.tgt_in_TB
-        if self.encoder is None:
-            return None, F.embedding(tgt_TB, self.tgt_embedding_VU, sparse=True)
+    def embed(self, src: Tensor, tgt: Tensor) -> tuple[Tensor, Tensor]:
+        """Looks up the words that encoder and decoder read, of any shapes."""
+        if self.encoder is None:  # a language model has no source
+            return src, self.look_up(tgt, self.tgt_embedding_VU, self.src_frozen_V)
         if self.hparams.share_vocab:  # one look-up, so that the sparse gradient lists each occurrence, as documented
-            both = F.embedding(torch.cat([src_SB, tgt_TB]), self.src_embedding_VU, sparse=True)
-            return both[: len(src_SB)], both[len(src_SB) :]
+            both = self.look_up(torch.cat([src, tgt]), self.src_embedding_VU, self.src_frozen_V)
+            return both[: len(src)], both[len(src) :]
         return (
-            F.embedding(src_SB, self.src_embedding_VU, sparse=True),
-            F.embedding(tgt_TB, self.tgt_embedding_VU, sparse=True),
+            self.look_up(src, self.src_embedding_VU, self.src_frozen_V),
+            self.look_up(tgt, self.tgt_embedding_VU, self.tgt_frozen_V),
         )
+
+    @staticmethod
+    def look_up(words: Tensor, embedding_VU: Tensor, frozen_V: Tensor | None) -> Tensor:
+        """Looks up words of one language; frozen vectors get no gradient."""
+        x = F.embedding(words, embedding_VU, sparse=True)
+        return x if frozen_V is None else torch.where(frozen_V[words].unsqueeze(-1), x.detach(), x)
 
     def encode(self, src_BS: Tensor, src_len_B: Tensor) -> tuple[Memory | None, State]:
         """Reads source sentences to translate; returns what the decoder starts from."""
@@ -284,9 +308,9 @@ class Seq2Seq(nn.Module):
             memory_SBD, encoded = self.encoder(F.embedding(src_BS.t(), self.src_embedding_VU), real_SB, None)
         return self.decoder.start(len(src_BS), memory_SBD, real_SB, encoded)
 
-    def forward(self, batch: Batch, masks: Masks | None = None) -> Tensor:
-        """Returns the logits of every target word given the right words before it: (T, B, V)."""
-        x_SBU, y_TBU = self.embed(batch)
+    def outputs(self, batch: Batch, masks: Masks | None = None) -> Tensor:
+        """Returns what predicts every target word given the right words before it: (T, B, U)."""
+        x_SBU, y_TBU = self.embed(batch.src_BS.t(), batch.tgt_in_TB)
         real_SB = steps(batch.src_BS.shape[1], batch.src_len_B)
         memory_SBD = encoded = None
         if self.encoder is not None:
@@ -297,11 +321,17 @@ class Seq2Seq(nn.Module):
             dropped = [mask[t] for mask in masks.decoder] if masks and masks.decoder else None
             output_BU, state, _ = self.decoder.step(y_BU, state, memory, dropped)
             outputs.append(output_BU)
-        return torch.stack(outputs) @ self.projection_UV
+        return torch.stack(outputs)
+
+    def forward(self, batch: Batch, masks: Masks | None = None) -> Tensor:
+        """Returns the logits of every target word given the right words before it: (T, B, V)."""
+        return self.outputs(batch, masks) @ self.projection_UV
 
     def loss(self, batch: Batch, masks: Masks | None = None) -> Tensor:
         """Returns the cross-entropy summed over all words that count, divided by the number of sentences."""
-        losses_TB = F.cross_entropy(
-            self(batch, masks).flatten(0, 1), batch.tgt_out_TB.flatten(), reduction="none"
-        ).view_as(batch.tgt_out_TB)
-        return (losses_TB * batch.real_TB).sum() / len(batch.src_BS)
+        output_NU, words_N = self.outputs(batch, masks).flatten(0, 1), batch.tgt_out_TB.flatten()
+        if masks is not None and masks.candidates is not None:
+            losses_N = sampled_cross_entropy(output_NU, self.projection_UV, words_N, masks.candidates)
+        else:
+            losses_N = F.cross_entropy(output_NU @ self.projection_UV, words_N, reduction="none")
+        return (losses_N * batch.real_TB.flatten()).sum() / len(batch.src_BS)

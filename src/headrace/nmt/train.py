@@ -29,6 +29,7 @@ from headrace.nmt.infer import Translator
 from headrace.nmt.interrupt import Interrupt
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.optim import Optimizer, learning_rate
+from headrace.nmt.pretrained import fill_embeddings
 from headrace.nmt.progress import Progress, Window
 from headrace.nmt.report import Report
 from headrace.nmt.runtime import prepare_process
@@ -132,6 +133,9 @@ class Run:
         self.test = EvalSet.read("test", self.vocabs, hparams)
         generator = torch.Generator().manual_seed(draw_seed(hparams, 0, "weights"))
         self.model = Seq2Seq(hparams, len(self.vocabs.src), len(self.vocabs.tgt), generator)
+        if hparams.embed_prefix is not None and saved is None:
+            for line in fill_embeddings(self.model, self.vocabs, hparams):
+                report.line(line)
         self.optimizer = Optimizer(self.model.parameters(), hparams)
         self.progress = Progress()
         self.mark = time.perf_counter()  # when the last step ended
