@@ -278,6 +278,9 @@ ExampleFault ExampleParser::parse(std::span<const std::uint8_t> data, std::span<
       if (wanted.kind == ExampleKind::kFloat) columns[i].values.floats.reserve(room);
     }
   }
+  const auto feature = [this](std::size_t i) {
+    return "feature '" + wanted_[i].key + "', " + wanted_[i].described + ": ";
+  };
   std::vector<WireBytes> found(slots_.size());
   static const std::uint8_t nothing = 0;
   for (std::size_t row = 0; row < rows; ++row) {
@@ -317,13 +320,17 @@ ExampleFault ExampleParser::parse(std::span<const std::uint8_t> data, std::span<
           if (!there) column.values.append(wanted.fallback, wanted.kind);
           if (wanted.count < 0) column.offsets.push(static_cast<std::int64_t>(column.values.size(wanted.kind)));
         }
-        if (!there && wanted.required) throw Unwanted{"it is required, and isn't there; give it a default"};
+        if (!there && wanted.required) {
+          const bool any = wanted.list || wanted.count < 0;
+          throw Unwanted{std::string("it is required, and isn't there; ") +
+                         (any ? "say allow_missing=True" : "give it a default")};
+        }
       }
     } catch (const Malformed& error) {
-      return {static_cast<std::int64_t>(row), describe(error, message)};
+      const std::string where = now < wanted_.size() ? feature(now) : "";
+      return {static_cast<std::int64_t>(row), where + describe(error, message)};
     } catch (const Unwanted& error) {
-      const WantedFeature& wanted = wanted_[now];
-      return {static_cast<std::int64_t>(row), "feature '" + wanted.key + "', " + wanted.described + ": " + error.text};
+      return {static_cast<std::int64_t>(row), feature(now) + error.text};
     }
   }
   return {};

@@ -72,6 +72,11 @@ nb::tuple column_tuple(ExampleKind kind, ExampleColumn&& column) {
   return nb::make_tuple(first, items, to_numpy(std::move(column.offsets)), to_numpy(std::move(column.steps)));
 }
 
+// A text with keys in it, whose bytes may be anything.
+nb::object text_of(const std::string& text) {
+  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
 using Input = std::tuple<nb::bytes, int, bool, nb::object, nb::object, nb::object, nb::object>;
 
 }  // namespace
@@ -107,7 +112,7 @@ void bind_example(nb::module_& m) {
                 found.append(column_tuple(self.wanted()[i].kind, std::move(columns[i])));
               }
             }
-            return nb::make_tuple(found, fault.row, fault.text);
+            return nb::make_tuple(found, fault.row, text_of(fault.text));
           },
           nb::sig("def parse(self, data: " HEADRACE_U8 ", offsets: " HEADRACE_I64 ") -> tuple[list[tuple[" HEADRACE_ANY
                   ", " HEADRACE_I64 " | None, " HEADRACE_I64 ", " HEADRACE_I64 "]], int, str]"),
@@ -131,7 +136,7 @@ void bind_example(nb::module_& m) {
           found.append(
               nb::make_tuple(nb::bytes(f.key.data(), f.key.size()), f.list, kinds, f.messages, f.least, f.most));
         }
-        return nb::make_tuple(found, fault.row, fault.text);
+        return nb::make_tuple(found, fault.row, text_of(fault.text));
       },
       nb::sig("def survey_examples(data: " HEADRACE_U8 ", offsets: " HEADRACE_I64
               ") -> tuple[list[tuple[bytes, bool, list[int], int, int, int]], int, str]"),

@@ -140,9 +140,9 @@ TEST(messages_that_claim_what_they_do_not_have_are_refused) {
                                  std::string("\x00", 1), std::string(11, '\xff'), std::string("\x0a\x02\x0a\x05")}) {
     CHECK(fault_of(bad, want("i", ExampleKind::kInt64)).starts_with("expected an Example or SequenceExample, found "));
   }
-  CHECK_EQ(
-      fault_of(example("i", field(2, field(1, "abc"))), want("i", ExampleKind::kFloat)),
-      "expected an Example or SequenceExample, found packed floats whose bytes are no multiple of 4 at byte 13 of 16");
+  CHECK_EQ(fault_of(example("i", field(2, field(1, "abc"))), want("i", ExampleKind::kFloat)),
+           "feature 'i', as wanted: expected an Example or SequenceExample, found packed floats whose bytes are no "
+           "multiple of 4 at byte 13 of 16");
 }
 
 TEST(messages_are_encoded_as_they_are_parsed) {

@@ -47,7 +47,7 @@ from headrace.formats.example_encode import encode_example, encode_examples, enc
 from headrace.formats.example_infer import infer_example, infer_sequence_example
 from headrace.formats.features import FixedLen, FixedLenSequence, RaggedFeature, SparseFeature, VarLen
 from headrace.formats.images import decode_image
-from headrace.formats.tfrecord import TFRecordWriter
+from headrace.formats.tfrecord_writer import TFRecordWriter
 from headrace.loader import Loader
 from headrace.plan import record_rng
 from headrace.profile import Profile

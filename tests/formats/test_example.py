@@ -101,7 +101,7 @@ def test_fixed_len_of_another_size() -> None:
         (lambda: hr.FixedLenSequence((), "int64", default=[1, 2]), "is one value, got 2"),
         (lambda: hr.SparseFeature(["a", "b"], "v", "int64", 3), "one size for each index, got 2 and 1"),
         (lambda: hr.RaggedFeature("int64", "v", [("rows", "k")]), "partitions are pairs of one of"),
-        (lambda: hr.RaggedFeature("int64", "v", [("uniform_row_length", 0)]), "at least 1, got 0"),
+        (lambda: hr.RaggedFeature("int64", "v", [("uniform_row_length", 0)]), "is 1 to .*, got 0"),
         (lambda: ExampleSchema({}), "at least one feature"),
         (lambda: parse_sequence_examples([], {}, {}), "at least one feature"),
         (lambda: ExampleSchema({"a": hr.VarLen(int)}, {"a": hr.VarLen(int)}), "'a' names a feature and a feature list"),
@@ -171,7 +171,7 @@ def test_sparse_feature() -> None:
     assert parse_examples([flat], {"sp": two})["sp"].indices.tolist() == [[0, 0, 1], [0, 1, 2]]
     assert parse_examples([flat], {"sp": two})["sp"].values.tolist() == [b"y", b"x"]
     for wrong in (two, hr.SparseFeature(["r", "c"], "n", "float32", [1 << 16, 1 << 15])):
-        with pytest.raises(hr.DataError, match=r"fewer than 2\*\*31 numbers.*VarLen"):
+        with pytest.raises(ValueError, match=r"fewer than 2\*\*31 numbers.*VarLen"):
             parse({"sp": wrong}, flat)
 
 
@@ -404,8 +404,8 @@ def test_encoding_by_type() -> None:
         (1 << 63, "holds 9223372036854775808, which int64 can't"),
         (1e300, r"holds 1e\+300, which 32-bit floats can't"),
         (1j, "feature 'k' is complex128"),
-        (["a", 1], "feature 'k': Bytes needs rows of str or bytes, got int 1 as row 1"),
-        ([object()], "feature 'k': Bytes needs"),
+        (["a", 1], "feature 'k' is numbers or texts, all of one type, got int and str: 1"),
+        ([object()], "feature 'k' is numbers or texts"),
         ([[1], [2, 3]], "feature 'k' can't be taken as an array"),
     ],
 )
@@ -465,7 +465,7 @@ def test_errors_in_datasets_name_the_record(tmp_path: pathlib.Path) -> None:
         hr.DataError, match=r"a\.tfrecord, record 0: feature 'ids', FixedLen\(\[3\], int64\): expected 3"
     ):
         next(iter(hr.Loader(data.batch(4))))
-    with pytest.raises(hr.DataError, match="parse_example: records of record 0 of list are int, expected bytes"):
+    with pytest.raises(hr.DataError, match="record 0 of list: parse_example expected bytes, found int"):
         hr.from_dataset([1]).parse_example({"i": hr.VarLen(int)})[0]
     with pytest.raises(TypeError, match="feature 'i' is FixedLen, VarLen"):
         hr.from_dataset([1]).parse_example({"i": "int64"})  # type: ignore[dict-item]
@@ -485,9 +485,9 @@ def test_features_are_inferred(tmp_path: pathlib.Path) -> None:
         hr.infer_example(tmp_path / "b")
     with hr.TFRecordWriter(tmp_path / "c") as writer:
         writer.write_many([hr.encode_example({"x": 1}), hr.encode_example({"x": 1.0})])
-    with pytest.raises(hr.DataError, match="feature 'x' is float32 in some records and int64 in others"):
+    with pytest.raises(hr.DataError, match="/c, record 1: feature 'x': expected int64, as before, found float32"):
         hr.infer_example(tmp_path / "c")
     with hr.TFRecordWriter(tmp_path / "d") as writer:
         writer.write_many([b"", b"no Example"])
-    with pytest.raises(hr.DataError, match=r"record 1 of the stream of .*: expected an Example"):
+    with pytest.raises(hr.DataError, match=r"record 1: expected an Example"):
         hr.infer_example(tmp_path / "d")

@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import struct
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import _native
 from headrace.formats.record_source import TFRecordSource
-from headrace.formats.tfrecord import RecordError, RecordReader, TFRecordWriter, find_compression
+from headrace.formats.tfrecord import RecordError, RecordReader, find_compression
+from headrace.formats.tfrecord_writer import TFRecordWriter
 
 KINDS = ["", "GZIP", "ZLIB", "ZSTD"]
 RECORDS = [b"one", b"", b"two\x00\xff", b"d" * 300]
@@ -340,7 +342,7 @@ def test_shards_appear_together_or_not_at_all(tmp_path: pathlib.Path) -> None:
         writer.write(b"")
     with TFRecordWriter(tmp_path / "y") as writer, pytest.raises(TypeError, match="records are bytes, got str 'text'"):
         writer.write("text")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="shard_size is at least one byte, got 0"):
+    with pytest.raises(ValueError, match="shard_size is at least 1, got 0"):
         TFRecordWriter(tmp_path / "z", shard_size=0)
 
 
@@ -390,3 +392,52 @@ def test_columns_of_bytes() -> None:
         hr.pad(words)
     with pytest.raises(ValueError, match="Bytes needs uint8 data"):
         hr.Bytes.checked(np.zeros(2), np.array([0, 2]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_arguments_of_another_kind(tmp_path: pathlib.Path, stream: bool) -> None:
+    path = write(tmp_path / "a", RECORDS)
+    for name, value in (("compression", 3), ("compression", "BZ2"), ("recover", True), ("index", "x")):
+        with pytest.raises(ValueError, match=f"{name} is"):
+            hr.read_tfrecord(path, stream=stream, **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("skip", ["raise", "skip"])
+def test_what_packed_files_hold_up_to_where_they_are_cut(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, stream: bool, skip: Any
+) -> None:
+    records = [bytes([i]) * 50_000 for i in range(50)]
+    whole = write(tmp_path / "a", records, "GZIP").read_bytes()
+    path = tmp_path / "cut"
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+
+    def read() -> list[bytes]:
+        return list(hr.read_tfrecord(path, stream=stream, recover=skip))
+
+    if skip == "raise":
+        with pytest.raises(hr.DataError, match="ends in the middle of its gzip data"):
+            read()
+        return
+    found = read()
+    assert 10 < len(found) < 50
+    assert found == records[: len(found)]
+    assert "left out what comes after" in caplog.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("packed", "said"), [("GZIP", ""), ("ZLIB", ""), ("", "GZIP"), ("ZLIB", "GZIP"), ("", "ZLIB")])
+def test_errors_say_how_a_file_seems_to_be_packed(tmp_path: pathlib.Path, packed: str, said: str, stream: bool) -> None:
+    path = write(tmp_path / "a", RECORDS, packed)
+    with pytest.raises(hr.DataError, match=f"it begins like a file .*: say compression='{packed}'"):
+        list(hr.read_tfrecord(path, compression=said, stream=stream))
+
+
+def test_streams_name_file_and_record(tmp_path: pathlib.Path) -> None:
+    paths = [write(tmp_path / name, RECORDS) for name in "ab"]
+    data = hr.read_tfrecord(paths, stream=True).parse_example({"x": hr.VarLen("int64")})
+    with pytest.raises(hr.DataError, match="/a, record 0: expected an Example"):
+        list(data)
+    paths[0].write_bytes(frame(b"") + frame(b""))
+    with pytest.raises(hr.DataError, match="/b, record 0: expected an Example"):
+        list(data)

@@ -25,6 +25,9 @@ class ParseExample(Node):
     parent: Node
     schema: ExampleSchema
 
+    def __post_init__(self) -> None:
+        self.schema.check_columns()
+
     @property
     def parents(self) -> tuple[Node, ...]:
         """The step before."""
@@ -53,8 +56,12 @@ class ExampleReader(ChangingReader):
             if isinstance(tree, Objects) and all(isinstance(record, bytes) for record in tree):
                 tree = Bytes.from_rows(tree)
             if not isinstance(tree, (Bytes, Strings)):
-                kind = type(tree[0] if isinstance(tree, Objects) else tree).__name__
-                raise DataError(f"parse_example: records of {self.where(rows.ids[:, 0])} are {kind}, expected bytes")
+                row, found = 0, tree
+                if isinstance(tree, Objects):
+                    row, found = next((i, record) for i, record in enumerate(tree) if not isinstance(record, bytes))
+                raise DataError(
+                    f"{self.where(rows.ids[:, row])}: parse_example expected bytes, found {type(found).__name__}"
+                )
             return self.schema.columns(tree, lambda row: self.where(rows.ids[:, row]))
 
     def column_names(self) -> list[str]:

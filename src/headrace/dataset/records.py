@@ -9,7 +9,7 @@ from typing import get_args
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.leaf import SourceNode
 from headrace.formats.record_source import RecordStream, Recover, TFRecordSource
-from headrace.formats.sidecar import IndexMode
+from headrace.formats.sidecar import IndexMode, check_index_mode
 
 
 def read_tfrecord(
@@ -57,6 +57,7 @@ def read_tfrecord(
     if not stream:
         source = TFRecordSource(files, compression=compression, verify=verify, recover=recover, index=index)
         return Dataset(SourceNode(source))
+    check_index_mode(index)
     if recover not in get_args(Recover):
         raise ValueError(f"recover is 'raise' or 'skip', got {recover!r}")
     return Dataset(SourceNode(RecordStream(files, compression=compression, verify=verify, skip=recover == "skip")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
@@ -59,9 +60,16 @@ def open_atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         (False, b'to the mill')
     """
     target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise IsADirectoryError(errno.EISDIR, "expected a file to write, found a directory", os.fspath(path))
     temporary = unfinished_path(target)
-    # Not a file of the tempfile module: those can be read by their owner alone.
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        # Not a file of the tempfile module: those can be read by their owner alone.
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    except OSError as error:  # it names a file that nobody asked for
+        missing = error.errno == errno.ENOENT
+        text = "the folder to write in isn't there; make it first" if missing else error.strerror
+        raise OSError(error.errno, text, os.fspath(path)) from None
     try:
         with open(descriptor, "w+b") as file:
             yield file

@@ -27,6 +27,7 @@ from headrace.formats.features import (
     RaggedFeature,
     SparseFeature,
     VarLen,
+    key_bytes,
 )
 from headrace.formats.ragged_feature import ragged_column
 
@@ -83,8 +84,8 @@ class ExampleSchema:
     """
 
     def __init__(self, features: Mapping[str, Feature], sequences: Mapping[str, Feature] | None = None) -> None:
-        self.features = dict(features)
-        self.sequences = dict(sequences or {})
+        self.features = _by_name("features", features)
+        self.sequences = _by_name("feature lists", sequences or {})
         if not self.features and not self.sequences:
             raise ValueError("parsing needs at least one feature, got none")
         both = self.features.keys() & self.sequences.keys()
@@ -119,7 +120,7 @@ class ExampleSchema:
         required: bool = False,
         default: Any = None,
     ) -> int:
-        self._wanted.append((key.encode(), KINDS[dtype], in_list, count, multiple, required, default, words))
+        self._wanted.append((key_bytes(key), KINDS[dtype], in_list, count, multiple, required, default, words))
         self._dtypes.append(dtype)
         return len(self._wanted) - 1
 
@@ -162,6 +163,19 @@ class ExampleSchema:
             f"got {feature!r:.60}"
         )
 
+    def check_columns(self) -> None:
+        """Refuses features that can't be columns, though TensorFlow's functions take them.
+
+        Raises:
+            ValueError: If there is one.
+        """
+        for name, feature in self.features.items():
+            if isinstance(feature, SparseFeature) and (math.prod(feature.size) >= 1 << 31 or KINDS[feature.dtype] == 1):
+                raise ValueError(
+                    f"feature {name!r}: Sparse columns hold rows of fewer than 2**31 numbers, got {feature.dtype} of "
+                    f"size {list(feature.size)}; take its keys as VarLen features instead"
+                )
+
     def _raw(self, messages: Sequence[bytes] | Bytes | Strings, where: Where) -> dict[str, list[_Raw]]:
         rows = messages if isinstance(messages, (Bytes, Strings)) else Bytes.from_rows(messages)
         found, bad, text = self._parser.parse(np.ascontiguousarray(rows.data), np.ascontiguousarray(rows.offsets))
@@ -192,6 +206,7 @@ class ExampleSchema:
             DataError: If a message is malformed or has something else in it than is wanted; named are the record, the
                 feature, what was expected and what was found.
         """
+        self.check_columns()
         raw = self._raw(messages, where)
         rows = len(messages)
         columns = {name: _column(name, feature, raw[name], rows, where) for name, feature in self.features.items()}
@@ -202,6 +217,16 @@ class ExampleSchema:
             else:
                 columns[name] = Ragged(Ragged(own.values, own.offsets), own.steps)
         return columns
+
+
+def _by_name(what: str, features: Any) -> dict[str, Any]:
+    try:
+        found = dict(features)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} are a dict of them by name, got {features!r:.60}") from None
+    for name in found:
+        key_bytes(name)
+    return found
 
 
 def _native_default(values: tuple[Any, ...], dtype: str) -> Any:
@@ -238,16 +263,10 @@ def _column(name: str, feature: Feature, raw: list[_Raw], rows: int, where: Wher
             return Ragged(raw[0].values, raw[0].offsets)
         case FixedLenSequence(shape):
             return Ragged(_shaped(raw[0].values, shape), raw[0].offsets // math.prod(shape))
-        case SparseFeature(_, _, dtype, size):
-            width = math.prod(size)
-            if width >= 1 << 31 or KINDS[dtype] == 1:
-                raise DataError(
-                    f"feature {name!r}: Sparse columns hold rows of fewer than 2**31 numbers, got {dtype} of size "
-                    f"{list(size)}; take its keys as VarLen features instead"
-                )
+        case SparseFeature(_, _, _, size):
             places, values, offsets = _sparse(name, feature, raw, where)
             flat = places[0] if len(places) == 1 else np.ravel_multi_index(tuple(places), size)
-            return Sparse(values, flat.astype(np.int32), offsets, width)
+            return Sparse(values, flat.astype(np.int32), offsets, math.prod(size))
     assert isinstance(feature, RaggedFeature)
     return ragged_column(name, feature, raw[0].values, [r.offsets for r in raw], [r.values for r in raw[1:]], where)
 

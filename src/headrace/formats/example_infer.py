@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace import _native
+from headrace.batch.check import whole
 from headrace.batch.columns import Bytes
 from headrace.errors import DataError
 from headrace.formats.features import Feature, FixedLen, FixedLenSequence, VarLen
@@ -32,8 +33,9 @@ def infer_example(files: Paths, *, records: int = 1000, compression: str | None 
 
     Raises:
         OSError: If a file can't be found or opened.
-        DataError: If a file is damaged, a record is no Example or is a SequenceExample, or a feature is of different
-            types.
+        DataError: If a file is damaged, a record is no Example or is a SequenceExample, a feature is of different
+            types, or there is none.
+        ValueError: If `records` is less than 1.
 
     Example:
         >>> import pathlib, tempfile, headrace as hr
@@ -67,16 +69,25 @@ def infer_sequence_example(
 
     Raises:
         OSError: If a file can't be found or opened.
-        DataError: If a file is damaged, a record is neither Example nor SequenceExample, or a feature is of different
-            types.
+        DataError: If a file is damaged, a record is neither Example nor SequenceExample, a feature is of different
+            types, or there is none.
+        ValueError: If `records` is less than 1.
     """
     stream = RecordStream(files, compression=compression)
     survey = ExampleSurvey()
-    for batch in _batches(iter(stream.start()), records):
+    for batch in _batches(iter(stream.start()), whole("records", records, 1)):
+        first, types = survey.records, survey.types()
         bad, text = survey.add(batch)
         if bad >= 0:
             raise DataError(f"{stream.where(survey.records)}: {text}")
-    return survey.features()
+        if survey.mixed():
+            row, text = _first_of_another_type(types, batch)
+            raise DataError(f"{stream.where(first + row)}: {text}")
+    context, lists = survey.features()
+    if not context and not lists:
+        looked = f"{survey.records} records without any" if survey.records else "no records"
+        raise DataError(f"{stream.paths[0]}: expected features to infer, found {looked}")
+    return context, lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +160,10 @@ class ExampleSurvey:
         """All features so far."""
         return [SeenFeature(_name(s), s[1], tuple(s[2]), *s[3:]) for s in self._seen.values()]
 
+    def types(self) -> dict[tuple[bytes, bool], str]:
+        """The type of each feature that has one, by key and whether it is a list."""
+        return {key: _DTYPES[max(seen[2])] for key, seen in self._seen.items() if any(seen[2])}
+
     def mixed(self) -> list[tuple[str, list[str]]]:
         """Features whose values are of different types, and which."""
         return [(one.name, one.types.split(" and ")) for one in self.seen() if len(one.types.split(" and ")) > 1]
@@ -173,6 +188,20 @@ def _batches(records: Iterator[bytes], limit: int) -> Iterator[Bytes]:
 
 def _both(a: _Seen, b: _Seen) -> _Seen:
     return a[0], a[1], sorted({*a[2], *b[2]}), a[3] + b[3], min(a[4], b[4]), max(a[5], b[5])
+
+
+def _first_of_another_type(types: dict[tuple[bytes, bool], str], messages: Bytes) -> tuple[int, str]:
+    """Which of some messages has a feature of another type than those before, and what that is."""
+    known = dict(types)
+    for row in range(len(messages)):
+        one = messages.take(np.array([row]))
+        for own in _native.survey_examples(one.data, one.offsets)[0]:
+            for kind in filter(None, own[2]):
+                before = known.setdefault(own[:2], _DTYPES[kind])
+                if _DTYPES[kind] != before:
+                    what = "feature list" if own[1] else "feature"
+                    return row, f"{what} {_name(own)!r}: expected {before}, as before, found {_DTYPES[kind]}"
+    raise AssertionError("no message differs")
 
 
 def _name(seen: _Seen) -> str:

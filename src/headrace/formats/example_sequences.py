@@ -30,7 +30,7 @@ from headrace.formats.parsed import join_parsed
 from headrace.formats.record_source import TFRecordSource
 from headrace.formats.sequences import Parsed, SequenceSource, SequenceStream, records_a_block
 from headrace.formats.source import Fingerprint
-from headrace.formats.tfrecord import TFRecordWriter
+from headrace.formats.tfrecord_writer import TFRecordWriter
 
 KEY = "key"
 _INDICES, _VALUES = ".indices", ".values"

@@ -14,7 +14,22 @@ DType: TypeAlias = Literal["int64", "float32", "bytes", "str"]
 KINDS: dict[str, int] = {"bytes": 1, "str": 1, "float32": 2, "int64": 3}
 """The number that the native core has for a type."""
 
+_MOST_VALUES = 1 << 31  # no message of protocol buffers has more bytes
 _NAMES = {"string": "bytes", "object": "bytes", "float": "float32"}
+
+
+def key_bytes(key: Any) -> bytes:
+    """A key as messages hold it. Bytes of one that is no UTF-8 stand in its name as Python escapes them.
+
+    Raises:
+        ValueError: If it is no text, or holds what no bytes can.
+    """
+    if not isinstance(key, str):
+        raise ValueError(f"keys of features are str, got {key!r:.60}")
+    try:
+        return key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the key {key!a} of a feature is no text that UTF-8 can hold ({error.reason})") from None
 
 
 def _dtype(given: Any) -> DType:
@@ -37,8 +52,15 @@ def _shape(given: Any) -> tuple[int, ...]:
         sizes = tuple(map(operator.index, given if isinstance(given, Iterable) else (given,)))
     except TypeError:
         sizes = (-1,)
-    if any(size < 0 for size in sizes):
+    if any(size < 0 for size in sizes) or isinstance(given, (bool, np.bool_)):
         raise ValueError(f"a shape is whole numbers, all known, got {given!r:.60}; use VarLen where they vary")
+    return sizes
+
+
+def _fixed_shape(given: Any) -> tuple[int, ...]:
+    sizes = _shape(given)
+    if math.prod(sizes) > _MOST_VALUES:
+        raise ValueError(f"no message holds as many values as the shape {sizes} has; it has at most {_MOST_VALUES}")
     return sizes
 
 
@@ -48,13 +70,20 @@ def _values(given: Any, dtype: DType) -> tuple[Any, ...]:
         flat = np.asarray(given, object).ravel().tolist()
         texts = [text.encode() if isinstance(text, str) else text for text in flat]
         if not all(isinstance(text, bytes) for text in texts):
-            raise ValueError(f"the default of a feature of {dtype} is bytes, got {given!r:.60}")
+            raise ValueError(f"the default of a feature of {dtype} is bytes or str, got {given!r:.60}")
         return tuple(texts)
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0, object)
     wanted = "iu" if dtype == "int64" else "iuf"
     if array.dtype.kind not in wanted:
         raise ValueError(f"the default of a feature of {dtype} is of that type, got {given!r:.60}")
-    return tuple(array.astype(dtype).ravel().tolist())
+    with np.errstate(over="ignore"):
+        values = array.astype(dtype)
+    if (dtype == "int64" and (array != values).any()) or np.isinf(values).sum() != np.isinf(array).sum():
+        raise ValueError(f"the default of a feature of {dtype} fits that type, got {given!r:.60}")
+    return tuple(values.ravel().tolist())
 
 
 class Feature:
@@ -86,7 +115,7 @@ class FixedLen(Feature):
     default: Any = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", _shape(self.shape))
+        object.__setattr__(self, "shape", _fixed_shape(self.shape))
         object.__setattr__(self, "dtype", _dtype(self.dtype))
         if self.default is not None:
             object.__setattr__(self, "default", _values(self.default, self.dtype))
@@ -141,7 +170,7 @@ class FixedLenSequence(Feature):
     default: Any = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", _shape(self.shape))
+        object.__setattr__(self, "shape", _fixed_shape(self.shape))
         object.__setattr__(self, "dtype", _dtype(self.dtype))
         if math.prod(self.shape) == 0:
             raise ValueError(f"a step has at least one value, got the shape {self.shape}")
@@ -181,7 +210,10 @@ class SparseFeature(Feature):
     already_sorted: bool = False
 
     def __post_init__(self) -> None:
-        keys = (self.index_key,) if isinstance(self.index_key, str) else tuple(self.index_key)
+        keys = self.index_key
+        keys = tuple(keys) if isinstance(keys, Iterable) and not isinstance(keys, (str, bytes)) else (keys,)
+        for key in (*keys, self.value_key):
+            key_bytes(key)
         object.__setattr__(self, "index_key", keys)
         object.__setattr__(self, "dtype", _dtype(self.dtype))
         object.__setattr__(self, "size", _shape(self.size))
@@ -220,10 +252,15 @@ class RaggedFeature(Feature):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", _dtype(self.dtype))
-        object.__setattr__(self, "partitions", tuple((str(kind), by) for kind, by in self.partitions))
-        for kind, by in self.partitions:
+        key_bytes(self.value_key)
+        try:
+            partitions = tuple((str(kind), by) for kind, by in self.partitions)
+        except (TypeError, ValueError):
+            raise ValueError(f"partitions are a list of pairs, got {self.partitions!r:.80}") from None
+        object.__setattr__(self, "partitions", partitions)
+        for kind, by in partitions:
             length = kind == "uniform_row_length"
             if kind not in PARTITIONS or isinstance(by, bool) or not isinstance(by, int if length else str):
                 raise ValueError(f"partitions are pairs of one of {PARTITIONS} and a key, got {(kind, by)!r:.80}")
-            if isinstance(by, int) and by < 1:
-                raise ValueError(f"uniform_row_length is at least 1, got {by}")
+            if isinstance(by, int) and not 1 <= by <= _MOST_VALUES:
+                raise ValueError(f"uniform_row_length is 1 to {_MOST_VALUES}, got {by}")

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from headrace import _native
 from headrace.errors import DataChangedError, DataError
 from headrace.formats.packed import is_packed, open_packed
+from headrace.formats.shards import check_shards
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 Paths: TypeAlias = AnyPath | Sequence[AnyPath]
@@ -100,6 +101,7 @@ def _match(pattern: str, key: Callable[[str], Any] | None) -> list[str]:
     if not found:
         what = "only folders" if matches else "nothing"
         raise FileNotFoundError(errno.ENOENT, f"the pattern matches {what}; check the folder and the pattern", pattern)
+    check_shards(pattern, found)
     return found
 
 

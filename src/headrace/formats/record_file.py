@@ -34,10 +34,14 @@ class LostBytes:
 
 def report(path: str, lost: list[LostBytes]) -> None:
     """Says in one logged warning what was left out of a file."""
-    if lost:
-        total = sum(part.end - part.begin for part in lost)
-        places = "one place" if len(lost) == 1 else f"{len(lost)} places"
-        _log.warning("%s: left out %d damaged bytes in %s, the first: %s", path, total, places, lost[0].reason)
+    damaged = [part for part in lost if part.begin < part.end]
+    if damaged:
+        total = sum(part.end - part.begin for part in damaged)
+        places = "one place" if len(damaged) == 1 else f"{len(damaged)} places"
+        _log.warning("%s: left out %d damaged bytes in %s, the first: %s", path, total, places, damaged[0].reason)
+    for part in lost:
+        if part.begin == part.end:  # nothing can be unpacked from there on
+            _log.warning("%s: left out what comes after %d unpacked bytes: %s", path, part.begin, part.reason)
 
 
 class RecordError(DataError):
@@ -70,7 +74,7 @@ def check_compression(compression: str | None) -> Compression:
     Raises:
         ValueError: If there is none of that name.
     """
-    name = (compression or "").upper()
+    name = compression.upper() if isinstance(compression, str) else "" if compression is None else None
     if name not in get_args(Compression):
         raise ValueError(f"compression is one of {', '.join(map(repr, get_args(Compression)))}, got {compression!r}")
     return name  # type: ignore[return-value]
@@ -95,6 +99,23 @@ def find_compression(path: str) -> Compression:
     if len(head) >= 2 and head[0] & 15 == 8 and head[0] >> 4 <= 7 and int.from_bytes(head[:2], "big") % 31 == 0:
         return "ZLIB"
     return ""
+
+
+def packing_hint(path: str, taken_for: Compression) -> str:
+    """What to add to an error of a file that begins as if it were packed in another way than it was taken for.
+
+    Args:
+        path: The file.
+        taken_for: How it was said to be packed.
+    """
+    try:
+        found = find_compression(path)
+        if found == taken_for or (not found and not is_tfrecord(path)):
+            return ""
+    except OSError:
+        return ""
+    begins = f"packed by {found}" if found else "that isn't packed"
+    return f"; it begins like a file {begins}: say compression={found!r}"
 
 
 def is_tfrecord(path: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -21,6 +22,7 @@ from headrace.formats.record_file import (
     LostBytes,
     check_compression,
     find_compression,
+    packing_hint,
     record_error,
     report,
 )
@@ -69,7 +71,7 @@ class TFRecordSource(Source):
         >>> import pathlib, tempfile
         >>> import numpy as np
         >>> from headrace.formats.record_source import TFRecordSource
-        >>> from headrace.formats.tfrecord import TFRecordWriter
+        >>> from headrace.formats.tfrecord_writer import TFRecordWriter
         >>> folder = tempfile.TemporaryDirectory()
         >>> path = pathlib.Path(folder.name, "words.tfrecord")
         >>> with TFRecordWriter(path) as writer:
@@ -201,20 +203,31 @@ class RecordStream(StreamSource):
         self._paths = find_files(files)
         self._compression = _checked(compression)
         self._verify = verify
+        self._first = [0]  # number of the first record of each file that was come to
         super().__init__(self._records)
 
+    @property
+    def paths(self) -> list[str]:
+        """The files, in the order of their records."""
+        return list(self._paths)
+
     def _records(self) -> Iterator[bytes]:
-        for path in self._paths:
+        count = 0
+        for number, path in enumerate(self._paths):
             for _, record in RecordReader(path, _kind(path, self._compression), verify=self._verify, skip=self._skip):
                 yield record
+                count += 1
+            self._first[number + 1 :] = [count]
 
     def fingerprint(self) -> Fingerprint:
         """Sizes of the files; their content isn't looked at."""
         return {"records": None, "bytes": sum(os.stat(path).st_size for path in self._paths)}
 
     def where(self, record: int) -> str:
-        """The record's number, counted from 0 over all files."""
-        return f"record {record} of the stream of {self._paths[0]}{' …' if len(self._paths) > 1 else ''}"
+        """File and number of the record in it, counted from 0."""
+        first = self._first[: len(self._paths)]
+        file = bisect.bisect_right(first, record) - 1
+        return f"{self._paths[file]}, record {record - first[file]}"
 
 
 def _checked(compression: str | None) -> str:
@@ -226,9 +239,32 @@ def _kind(path: str, compression: str) -> Compression:
 
 
 def _open_file(path: str, compression: Compression, index: IndexMode, skip: bool) -> _RecordFile:
+    try:
+        return _open_packed(path, compression, skip) if compression else _open_plain(path, index, skip)
+    except DataError as error:
+        if hint := packing_hint(path, compression):
+            error.args = (f"{error}{hint}",)
+        raise
+
+
+def _open_packed(path: str, compression: Compression, skip: bool) -> _RecordFile:
     state = state_of(path)
-    if compression:
-        return _index_file(path, spool(unpack(path, compression), path), skip, state, None)[0]
+    broken: list[str] = []
+
+    def pieces() -> Iterator[bytes]:
+        try:
+            yield from unpack(path, compression)
+        except DataError as error:
+            if not skip:
+                raise
+            broken.append(str(error))
+
+    content = spool(pieces(), path)
+    return _index_file(path, content, skip, state, None, broken)[0]
+
+
+def _open_plain(path: str, index: IndexMode, skip: bool) -> _RecordFile:
+    state = state_of(path)
     if path.endswith((".gz", ".zst")):
         content = _native.FileBytes.open(path)  # a name alone doesn't make it packed
     else:
@@ -256,13 +292,19 @@ def _open_file(path: str, compression: Compression, index: IndexMode, skip: bool
 
 
 def _index_file(
-    path: str, content: _native.FileBytes, skip: bool, state: FileState, beside: str | None
+    path: str,
+    content: _native.FileBytes,
+    skip: bool,
+    state: FileState,
+    beside: str | None,
+    broken: Sequence[str] = (),
 ) -> tuple[_RecordFile, dict[str, NDArray[Any]]]:
     offsets, lengths, fault, stretches = _native.index_records(content, skip)
     if fault[0]:
         raise record_error(path, fault, _REMEDY)
     arrays: dict[str, NDArray[Any]] = {"offsets": offsets, "lengths": lengths}
     lost = [LostBytes(path, *stretch) for stretch in stretches]
+    lost += [LostBytes(path, content.size, content.size, reason) for reason in broken]
     if skip and beside:
         arrays["lost"] = np.array([bound for part in lost for bound in (part.begin, part.end)], np.uint64)
         arrays["reasons"] = np.frombuffer("\n".join(part.reason for part in lost).encode(), np.uint8)

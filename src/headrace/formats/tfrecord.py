@@ -1,39 +1,32 @@
-"""TFRecord files: reading them from front to back, and writing them.
+"""TFRecord files: reading them from front to back.
 
 A file is records end to end: 8 bytes length (little-endian), 4 bytes checksum of those, the data, 4 bytes checksum of
 the data. A packed file is such a stream as a whole, in gzip, zlib or (an extension of ours) Zstandard. Offsets count
-unpacked bytes. `record_source.py` reads files in any order.
+unpacked bytes. `record_source.py` reads files in any order, `tfrecord_writer.py` writes them.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from types import TracebackType
-from typing import IO, Any, Self
 
 import numpy as np
 
 from headrace import _native
-from headrace.batch.column import offsets_of
-from headrace.batch.columns import Bytes, Strings
 from headrace.errors import DataError
-from headrace.formats.atomic import open_atomic, unfinished_path
 from headrace.formats.packed import unpack
 from headrace.formats.record_file import (
-    Compression,
     LostBytes,
     RecordError,
     check_compression,
     find_compression,
     is_tfrecord,
+    packing_hint,
     report,
 )
 
-__all__ = ["RecordError", "RecordReader", "TFRecordWriter", "check_compression", "find_compression", "is_tfrecord"]
+__all__ = ["RecordError", "RecordReader", "check_compression", "find_compression", "is_tfrecord"]
 
 LONGEST = 1 << 31
 """Bytes that a record may have where the length of the file isn't known; no message of protocol buffers has more."""
@@ -61,7 +54,8 @@ class RecordReader:
 
     Example:
         >>> import pathlib, tempfile
-        >>> from headrace.formats.tfrecord import RecordReader, TFRecordWriter
+        >>> from headrace.formats.tfrecord import RecordReader
+        >>> from headrace.formats.tfrecord_writer import TFRecordWriter
         >>> folder = tempfile.TemporaryDirectory()
         >>> path = pathlib.Path(folder.name, "words.tfrecord")
         >>> with TFRecordWriter(path) as writer:
@@ -85,7 +79,7 @@ class RecordReader:
         self._verify = verify or skip
         self._skip = skip
         self.lost: list[LostBytes] = []
-        kind = check_compression(compression)
+        self._kind = kind = check_compression(compression)
         with open(self.path, "rb") as file:  # so that it is known at once whether it can be
             self._size = None if kind else os.fstat(file.fileno()).st_size
         self._pieces = unpack(self.path, kind) if kind else _pieces(self.path)
@@ -174,7 +168,7 @@ class RecordReader:
                 size += len(part)
         except DataError as error:
             if not self._skip:
-                self._fail("packing", self._base, str(error), remedy="")
+                self._fail("packing", self._base, str(error))
                 return False
             last = True  # nothing can be unpacked from here on
             self.lost.append(LostBytes(self.path, self._base + size, self._base + size, str(error)))
@@ -206,9 +200,11 @@ class RecordReader:
         self._damage, self._last = "", last
         self._scan(last)
 
-    def _fail(self, kind: str, offset: int, text: str, remedy: str = "; copy or write the file again") -> None:
+    def _fail(self, kind: str, offset: int, text: str) -> None:
         self._pieces = iter(())  # closes the file
-        self._error = RecordError(f"{self.path}: {text}{remedy}" if remedy else text, self.path, kind, offset)
+        packing = kind == "packing"  # then the text names the file, and says what to do
+        remedy = ("" if packing else "; copy or write the file again") + packing_hint(self.path, self._kind)
+        self._error = RecordError(f"{text if packing else f'{self.path}: {text}'}{remedy}", self.path, kind, offset)
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         while (found := self.read()) is not None:
@@ -224,194 +220,3 @@ def _pieces(path: str) -> Iterator[bytes]:
     with open(path, "rb") as file:
         while piece := file.read(_PIECE):
             yield piece
-
-
-class TFRecordWriter:
-    """Writes a TFRecord file, or several with a part of the records each.
-
-    Files appear in their place when the writer is closed, complete; when the `with` block ends by an error, none does.
-
-    Args:
-        path: The file. With `shard_size`, `"train.tfrecord"` becomes `"train-00000-of-00003.tfrecord"` and so on.
-        compression: `""`, `"GZIP"`, `"ZLIB"`, or `"ZSTD"`, which TensorFlow doesn't read.
-        shard_size: Bytes of records, before packing, after which another file is begun.
-
-    Raises:
-        OSError: If the file can't be written.
-        ValueError: If an argument is out of range.
-        ImportError: If `"ZSTD"` is asked for and the package isn't installed: `pip install 'headrace[zstd]'`.
-
-    Example:
-        >>> import pathlib, tempfile, headrace as hr
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> with hr.TFRecordWriter(pathlib.Path(folder.name, "a.tfrecord"), shard_size=50) as writer:
-        ...     writer.write_many([b"one record", b"another one", b"the third"])
-        >>> [path.name for path in sorted(pathlib.Path(folder.name).iterdir())]
-        ['a-00000-of-00002.tfrecord', 'a-00001-of-00002.tfrecord']
-        >>> folder.cleanup()
-    """
-
-    def __init__(
-        self, path: str | os.PathLike[str], compression: str | None = "", *, shard_size: int | None = None
-    ) -> None:
-        self._compression = check_compression(compression)
-        if self._compression == "ZSTD":
-            _zstandard()
-        if shard_size is not None and (isinstance(shard_size, bool) or int(shard_size) < 1):
-            raise ValueError(f"shard_size is at least one byte, got {shard_size!r}")
-        self._path = os.fspath(path)
-        self._shard_size = shard_size
-        self._finished: list[str] = []  # hidden names of shards that are complete
-        self._pending: list[bytes] = []
-        self._pending_bytes = 0
-        self._shard_bytes = 0
-        self._closed = False
-        self._begin()
-
-    def write(self, record: bytes) -> None:
-        """Writes a record.
-
-        Raises:
-            TypeError: If it isn't bytes.
-            ValueError: If the writer is closed.
-            OSError: If it can't be written.
-        """
-        if self._closed:
-            raise ValueError(f"the writer of {self._path} is closed; make a new one to write on")
-        if not isinstance(record, bytes):
-            if not isinstance(record, (bytearray, memoryview)):
-                raise TypeError(f"records are bytes, got {type(record).__name__} {record!r:.60}")
-            record = bytes(record)
-        if self._shard_size is not None and self._shard_bytes >= self._shard_size:
-            self._end()
-            self._begin()
-        self._pending.append(record)
-        self._pending_bytes += len(record) + _FRAME
-        self._shard_bytes += len(record) + _FRAME
-        if self._pending_bytes >= _PIECE:
-            self._flush()
-
-    def write_many(self, records: Iterable[bytes] | Bytes | Strings) -> None:
-        """Writes records one after another.
-
-        Raises:
-            As `write`.
-        """
-        if isinstance(records, Strings):
-            records = Bytes(records.data, records.offsets)
-        for record in records:
-            self.write(record)
-
-    def close(self) -> None:
-        """Completes the file or files and puts them in their place.
-
-        Raises:
-            OSError: If that can't be done; then none of them is there.
-        """
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            self._end()
-            names = [self._shard_name(number) for number in range(len(self._finished))]
-            for hidden, name in zip(self._finished, names, strict=True):
-                os.replace(hidden, name)
-        except BaseException as error:
-            self._abandon(error)
-            raise
-
-    def _shard_name(self, number: int) -> str:
-        stem, suffix = os.path.splitext(self._path)
-        return f"{stem}-{number:05d}-of-{len(self._finished):05d}{suffix}"
-
-    def _begin(self) -> None:
-        self._target = self._path
-        if self._shard_size is not None:
-            self._target = unfinished_path(os.path.realpath(self._path))
-        self._open: contextlib.AbstractContextManager[IO[bytes]] | None = open_atomic(self._target)
-        file = self._open.__enter__()
-        self._sink = _sink(file, self._compression)
-        self._shard_bytes = 0
-
-    def _end(self) -> None:
-        self._flush()
-        self._sink.close()
-        opened, self._open = self._open, None
-        if opened is not None:
-            opened.__exit__(None, None, None)
-        if self._shard_size is not None:
-            self._finished.append(self._target)
-
-    def _flush(self) -> None:
-        if self._pending:
-            data = np.frombuffer(b"".join(self._pending), np.uint8)
-            offsets = offsets_of([len(record) for record in self._pending])
-            self._pending, self._pending_bytes = [], 0
-            self._sink.write(_native.frame_records(data, offsets).data)
-
-    def _abandon(self, error: BaseException) -> None:
-        self._closed = True
-        opened, self._open = self._open, None
-        if opened is not None:
-            with contextlib.suppress(BaseException):  # it raises the same again when it has cleaned up
-                opened.__exit__(type(error), error, error.__traceback__)
-        for hidden in self._finished:
-            with contextlib.suppress(OSError):
-                os.unlink(hidden)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self._abandon(error)
-
-
-class _Plain:
-    """Writes to a file that someone else closes."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-
-    def write(self, data: Any) -> None:
-        self._file.write(data)
-
-    def close(self) -> None:
-        """Nothing is left to write."""
-
-
-class _Zlib(_Plain):
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__(file)
-        self._packer = zlib.compressobj()
-
-    def write(self, data: Any) -> None:
-        self._file.write(self._packer.compress(data))
-
-    def close(self) -> None:
-        self._file.write(self._packer.flush())
-
-
-def _sink(file: IO[bytes], compression: Compression) -> Any:
-    if compression == "GZIP":
-        import gzip
-
-        # Without name and time, so that the same records give the same file.
-        return gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
-    if compression == "ZLIB":
-        return _Zlib(file)
-    if compression == "ZSTD":
-        return _zstandard().ZstdCompressor().stream_writer(file, closefd=False)
-    return _Plain(file)
-
-
-def _zstandard() -> Any:
-    try:
-        import zstandard
-    except ModuleNotFoundError:
-        raise ImportError("packing with Zstandard needs `pip install headrace[zstd]`", name="zstandard") from None
-    return zstandard

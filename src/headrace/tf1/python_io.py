@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.formats.tfrecord import TFRecordWriter as Writer
+from headrace.formats.tfrecord_writer import TFRecordWriter as Writer
 from headrace.tf1 import errors
 from headrace.tf1.read_files import RecordFile
 from headrace.tf1.readers import TFRecordCompressionType, TFRecordOptions, compression_of
