@@ -49,7 +49,7 @@ ALLOWED = {
     "proof": {"errors", "clock", "batch", "dataset", "engine", "loader", "plan"},
     "cntk": {"", "errors", "clock", "batch", "formats", "plan", "engine"},  # "": the public surface
     "tf1": {"", "errors", "formats"},
-    "torch": {"errors", "clock", "engine"},
+    "torch": {"errors", "clock", "engine", "profile"},
     "cli": {"", "errors", "batch", "formats", "cntk", "profile"},
     "nmt": {""},  # the public surface, `import headrace as hr`, and nothing behind it
 }

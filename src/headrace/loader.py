@@ -67,8 +67,8 @@ class Loader:
     Args:
         data: The description; ends with `batch` or `bucket` and what may follow them.
         workers: Threads or processes that read ahead; 0 reads in the caller's thread when a batch is asked for.
-            `"auto"` tries on the first batches whether workers of the given mode are faster, and how many, and keeps to
-            it; `stats().choice` says why.
+            `"auto"` tries on the first batches whether workers are faster, of the given mode or of any, and how many,
+            and keeps to it; `stats().choice` says why.
         rank: This process's number among those that train together.
         world_size: How many those are.
         split: `"records"`: a rank gets every `world_size`-th record of each batch (none of a batch that has too few),
@@ -144,6 +144,8 @@ class Loader:
                 "Loader: a stream is read by one process only; use mode='threads' for iterables, and where zip or mix "
                 "joins what filters left"
             )
+        if auto and self._program.streams:
+            mode = "threads"
         self._workers = Workers(data, mode, "auto" if auto else workers, prefetch, max_bytes, timeout)
         self._rank = rank
         self._world_size = world_size

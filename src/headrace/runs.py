@@ -86,6 +86,7 @@ class Workers:
         timeout: float | None,
     ) -> None:
         self._data = data
+        self._modes: tuple[Mode, ...] = (mode,) if mode else ("threads", "processes")  # to find out about
         self._mode: Mode = mode or ("threads" if number else "inline")
         self._number = number
         self._prefetch = prefetch
@@ -96,7 +97,7 @@ class Workers:
         self._processes: ProcessRun[Any] | None = None  # that is going on
 
     def _new_auto(self) -> Auto | None:
-        return Auto((self._mode,)) if self._number == "auto" else None
+        return Auto(self._modes) if self._number == "auto" else None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what belongs to this process and this machine, where another may choose otherwise."""

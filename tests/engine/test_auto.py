@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 import pytest
 
 from headrace.clock import Clock
-from headrace.engine import Auto, Choice, Mode, Result, StatsCollector, run_auto, run_inline, run_threads
+from headrace.engine import Auto, Choice, FreightError, Mode, Result, StatsCollector, run_auto, run_inline, run_threads
 
 ALL: tuple[Mode, ...] = ("threads", "processes")
 
@@ -108,6 +108,16 @@ def test_it_says_why(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == [auto.why]
 
 
+def test_what_cannot_be_run_is_left_out() -> None:
+    auto = Auto(ALL, cpus=4)
+    pipeline = Pipeline(read=0.1, step=0.06, locked=True)
+    while auto.current.mode != "processes":
+        auto.saw(*pipeline.sample(auto.current))
+    auto.give_up("no way.")
+    assert (auto.decided, auto.current) == (True, Choice("inline", 0))
+    assert auto.why.endswith("inline 160 ms, 2 threads 160 ms. 2 processes can't be used: no way.")
+
+
 class Forced(Auto):
     """Runs one choice after another, so many results each, whatever they take."""
 
@@ -158,6 +168,21 @@ def test_an_endless_run_that_is_closed_while_it_tries_takes_no_more_pieces() -> 
     assert [next(run).value for _ in range(5)] == [0, 1, 4, 9, 16]
     run.close()
     assert next(taken) <= 5 + 2 * 2 + 1
+
+
+def test_processes_that_cannot_be_sent_their_work_are_passed_over() -> None:
+    def processes(pieces: Iterator[int], workers: int) -> Generator[Result[int]]:
+        raise FreightError("a lock")
+        yield  # makes it a generator
+
+    stats = StatsCollector(0, 0)
+    auto = Auto(ALL, cpus=2)
+    auto.current = Choice("processes", 2)
+    auto._tried = [(Choice("inline", 0), 1.0)]
+    run = run_auto(iter(range(9)), auto, {**runners(stats), "processes": processes}, stats, prefetch=2)
+    assert [result.value for result in run] == [n * n for n in range(9)]
+    assert (auto.decided, auto.current) == (True, Choice("inline", 0))
+    assert stats.report().choice.endswith("2 processes can't be used: a lock")
 
 
 @pytest.mark.parametrize("fails_at", [1, 5, 8])

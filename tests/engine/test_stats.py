@@ -69,9 +69,16 @@ READ = "Convert the data once to a form that is read faster, or keep it in memor
         (
             report(9.0, workers=4, map=(38.0, 9.5), cpus=8),
             "map",
-            f"{WAITED} 90% of the time, and 100% of the workers' time goes to 'map', most of it waiting: 4 threads "
-            "keep 0.9 processors busy between them, as they do when Python code holds the interpreter lock. "
-            f"More threads won't help; worker processes would. {MAP}",
+            f"{WAITED} 90% of the time, and 100% of the workers' time goes to 'map': 4 threads keep 0.9 processors "
+            "busy between them, as they do when Python code holds the interpreter lock. More threads won't help; "
+            f"worker processes would. {MAP}",
+        ),
+        (  # waiting for the lock between two pieces
+            report(9.0, workers=2, map=(9.5, 9.4), cpus=8),
+            "map",
+            f"{WAITED} 90% of the time, and 100% of the workers' time goes to 'map': 2 threads keep 0.9 processors "
+            "busy between them, as they do when Python code holds the interpreter lock. More threads won't help; "
+            f"worker processes would. {MAP}",
         ),
         (
             report(9.0, workers=4, mode="processes", map=(38.0, 9.5), cpus=8),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
+from headrace.engine.freight import FreightError
 from headrace.engine.machine import usable_cpus
 from headrace.engine.result import P, Result
 from headrace.engine.stats import Mode, StatsCollector
@@ -79,6 +80,7 @@ class Auto:
         self._samples: list[_Sample] = []
         self._tried: list[tuple[Choice, float]] = []
         self._read = self._step = 0.0
+        self._failed = ""
 
     def saw(self, wall: float, cpu: float, waited: float, step: float) -> bool:
         """A result was handed over, and another one is asked for.
@@ -106,6 +108,16 @@ class Auto:
         self._judge(counted)
         self._samples = []
         return self.current != before
+
+    def give_up(self, reason: str) -> None:
+        """What was to be tried can't be run: the choice is among what was tried before.
+
+        Args:
+            reason: Why.
+        """
+        self._failed = f" {self.current} can't be used: {reason}"
+        self._samples = []
+        self._decide()
 
     def _judge(self, counted: list[_Sample]) -> None:
         # Medians, because a consumer also validates and saves. But workers that wait for each other give their results
@@ -144,6 +156,7 @@ class Auto:
         else:
             tried = ", ".join(f"{choice} {_ms(each)}" for choice, each in self._tried)
             self.why = f"workers='auto' reads {_on(self.current)}; tried, for each batch: {tried}."
+        self.why += self._failed
         _log.info(self.why)
 
 
@@ -178,11 +191,19 @@ def run_auto(
 
 def _watched(results: Generator[Result[P]], auto: Auto, tap: _Tap[P]) -> Generator[Result[P]]:
     """Hands over the results of a trial and measures; if there is to be another run, what is under way comes first."""
+    first = True
     while True:
         began = time.perf_counter()
-        result = next(results, None)
+        try:
+            result = next(results, None)
+        except FreightError as error:
+            if not first or auto.decided:
+                raise
+            auto.give_up(str(error))  # before it took a piece
+            return
         if result is None:
             return
+        first = False
         waited = time.perf_counter() - began
         wall, cpu = result.clock.seconds.get("piece", (0.0, 0.0))
         given = time.perf_counter()

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.engine.stats import Stats
+    from headrace.engine.stats import Stage, Stats
 
 _TOO_SHORT = 0.05  # seconds
 _FREE = 0.05  # a consumer that waits less than this share of its time isn't held up by its data
 _IDLE = 0.6  # workers that are busy less than this share could have had the batch ready
 _MOST = 0.7
 
+_PYTHON = ("map", "map batches", "filter", "collate", "fetch")  # stages that are the user's own functions, or call them
 _ADVICE = {
     "read": "Convert the data once to a form that is read faster, or keep it in memory.",
     "parse": "Parse fewer features, or convert the data once.",
@@ -64,7 +65,7 @@ def judge(stats: Stats) -> Verdict:
     if stats.workers and stats.in_order > _MOST * stats.wall:
         return _by_order(stats, waited)
     enough = stats.batches >= 4 * stats.workers  # before that they were but starting
-    if stats.workers and enough and stats.busy_share < _IDLE:
+    if stats.workers and enough and stats.busy_share < _IDLE and not _take_turns(stats):
         return Verdict(
             "look-ahead",
             f"{waited}, though its workers worked only {stats.busy_share:.0%} of it: at times no batch was ready.",
@@ -88,21 +89,40 @@ def _by_order(stats: Stats, waited: str) -> Verdict:
     )
 
 
+def _busiest(stats: Stats) -> str:
+    return max(stats.stages, key=lambda name: stats.stages[name].wall)
+
+
+def _cores(stats: Stats) -> float:
+    """Processors that the stages keep busy."""
+    return sum(stage.cpu for stage in stats.stages.values()) / stats.wall
+
+
+def _waits(stage: Stage) -> bool:
+    return stage.wall > 0.05 and stage.cpu < 0.5 * stage.wall
+
+
+def _take_turns(stats: Stats) -> bool:
+    """Whether threads keep but one processor busy between them: in a stage, or already on the way to the next piece."""
+    name = _busiest(stats)
+    held_up = _waits(stats.stages[name]) or (stats.busy_share < _IDLE and name in _PYTHON)
+    return stats.mode == "threads" and stats.workers > 1 and 0.75 < _cores(stats) < 1.25 and held_up
+
+
 def _by_stage(stats: Stats, waited: str) -> Verdict:
-    name = max(stats.stages, key=lambda name: stats.stages[name].wall)
+    name = _busiest(stats)
     stage = stats.stages[name]
     part = stage.wall / max(sum(s.wall for s in stats.stages.values()), 1e-12)
     sentence = f"{waited}, and {part:.0%} of the workers' time goes to {name!r}"
-    cores = sum(s.cpu for s in stats.stages.values()) / stats.wall
-    waits = stage.wall > 0.05 and stage.cpu < 0.5 * stage.wall
-    if waits and stats.mode == "threads" and stats.workers > 1 and 0.75 < cores < 1.25:
+    cores = _cores(stats)
+    if _take_turns(stats):
         return Verdict(
             name,
-            f"{sentence}, most of it waiting: {stats.workers} threads keep {cores:.1f} processors busy between them, "
-            "as they do when Python code holds the interpreter lock.",
+            f"{sentence}: {stats.workers} threads keep {cores:.1f} processors busy between them, as they do when "
+            "Python code holds the interpreter lock.",
             _advice(name, "More threads won't help; worker processes would."),
         )
-    if waits:
+    if _waits(stage):
         sentence += ", most of it waiting for the disk" if name == "read" else ", most of it waiting, not computing"
         return Verdict(
             name,
