@@ -28,7 +28,7 @@ ALLOWED = {
     "formats": {"_native", "errors", "batch", "vocab"},  # vocab for text.py alone, see below
     "dataset": {"errors", "clock", "batch", "formats", "plan", "vocab"},
     "engine": {"errors", "clock", "batch"},
-    "state": {"errors", "dataset"},
+    "state": {"errors", "dataset", "plan"},
     "blocks": {"errors", "clock", "batch", "dataset", "engine", "plan", "state"},
     "schedule": {"blocks", "dataset", "engine", "plan", "state"},
     "profile": {"errors", "engine"},
@@ -50,7 +50,7 @@ ALLOWED = {
     "cntk": {"", "errors", "clock", "batch", "formats", "plan", "engine"},  # "": the public surface
     "tf1": {"", "errors", "formats"},
     "torch": {"errors", "clock", "engine", "profile"},
-    "cli": {"", "errors", "batch", "formats", "cntk", "profile"},
+    "cli": {"", "errors", "batch", "formats", "cntk", "plan.batches", "profile", "state"},
     "nmt": {""},  # the public surface, `import headrace as hr`, and nothing behind it
 }
 OPTIONAL = {

@@ -21,7 +21,7 @@ from headrace.errors import PlanError, StateError
 from headrace.profile import Profile, profile
 from headrace.runs import Workers, read_piece, sift_block
 from headrace.schedule import Piece, Schedule, Split, Uneven
-from headrace.state import Position, dump, load
+from headrace.state import Position, dump, load, skip
 
 _LARGEST = (1 << 62) - 1  # a number that can be counted on from in 64 bits
 
@@ -308,6 +308,30 @@ class Loader:
         """
         position = load(state, self._program)
         self._check_place(position)
+        self._stop()
+        self._position = position
+
+    def skip(self, batches: int) -> None:
+        """Goes on by so many batches without reading them, over the ends of epochs.
+
+        They are counted over all ranks, as in the state: with `split="batches"` a step takes `world_size` of them.
+
+        Args:
+            batches: How many.
+
+        Raises:
+            PlanError: If `batches` is negative.
+            StateError: If only reading could tell where they end: of what filters leave.
+
+        Example:
+            >>> import numpy as np
+            >>> import headrace as hr
+            >>> loader = hr.Loader(hr.from_arrays(np.arange(10)).batch(4))
+            >>> loader.skip(4)
+            >>> loader.epoch, next(iter(loader)).tolist()
+            (1, [4, 5, 6, 7])
+        """
+        position = skip(self._position, self._program, _check("batches", batches, 0))
         self._stop()
         self._position = position
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from headrace.dataset.program import Program
 from headrace.errors import StateError
+from headrace.plan import FixedBatches
 
 VERSION = 1
 _LARGEST = 1 << 46  # 65,536 records a window of that number is 2^62 records, more than plans have
@@ -34,7 +35,7 @@ class Position:
 
 def dump(position: Position, program: Program) -> dict[str, Any]:
     """Makes the document of a position."""
-    return {
+    document = {
         "headrace": VERSION,
         "epoch": position.epoch,
         "batch": position.done,
@@ -42,6 +43,44 @@ def dump(position: Position, program: Program) -> dict[str, Any]:
         "data": _data(program),
         "pipeline": _pipeline(program.steps),
     }
+    if isinstance(program.plan, FixedBatches):
+        # Nobody needs it to go on; with it a position can be moved where the data isn't at hand.
+        document["batches"] = [program.plan.per_window, program.plan.num_batches(0) if not program.streams else None]
+    return document
+
+
+_NAMES = ("headrace", "epoch", "batch", "window", "data", "pipeline")
+
+
+def parse(state: Mapping[str, Any]) -> Position:
+    """Reads the position out of a document, as far as that can be judged without the data.
+
+    Raises:
+        StateError: If the document is damaged or of another version.
+    """
+    if not isinstance(state, Mapping):
+        raise StateError(
+            f"expected a loader's state, the dict that state_dict() gave, got {type(state).__name__} {state!r:.60}; "
+            "read it with json.loads if it was saved as JSON"
+        )
+    version = state.get("headrace")
+    if type(version) is not int or version != VERSION:
+        newer = "; it was saved by a newer headrace" if type(version) is int and version > VERSION else ""
+        raise StateError(f"expected a loader's state of version {VERSION}, got version {version!r:.60}{newer}")
+    missing = sorted(set(_NAMES) - set(state))
+    if missing:
+        raise StateError(f"the loader's state has no {missing[0]!r}: it is cut short or of another kind")
+    for name in ("data", "pipeline"):
+        if not isinstance(state[name], (list, tuple)):
+            raise StateError(f"the loader's state is damaged: {name} is {state[name]!r:.60}, expected a list")
+    window = state["window"]
+    if not isinstance(window, (list, tuple)) or len(window) != 2:
+        raise StateError(f"the loader's state is damaged: window is {window!r:.80}, expected two numbers")
+    numbers = (state["epoch"], window[0], window[1], state["batch"])
+    for number in numbers:
+        if type(number) is not int or not 0 <= number < _LARGEST:
+            raise StateError(f"the loader's state is damaged: {number!r:.60} is no position")
+    return Position(*numbers)
 
 
 def load(state: Mapping[str, Any], program: Program) -> Position:
@@ -51,31 +90,10 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
         StateError: If the document is damaged, of another version, or made with other data or another description; the
             message says what differs.
     """
-    if not isinstance(state, Mapping):
-        raise StateError(
-            f"expected a loader's state, the dict that state_dict() gave, got {type(state).__name__} {state!r:.60}; "
-            "read it with json.loads if it was saved as JSON"
-        )
-    version = state.get("headrace")
-    if type(version) is not int or version != VERSION:
-        raise StateError(f"expected a loader's state of version {VERSION}, got version {version!r}")
+    position = parse(state)
     expected = dump(Position(), program)
-    missing = sorted(set(expected) - set(state))
-    if missing:
-        raise StateError(f"the loader's state has no {missing[0]!r}: it is cut short or of another kind")
-    for name in ("data", "pipeline"):
-        if not isinstance(state[name], (list, tuple)):
-            raise StateError(f"the loader's state is damaged: {name} is {state[name]!r:.60}, expected a list")
     _compare("source", "data", list(state["data"]), expected["data"])
     _compare("step", "description", list(state["pipeline"]), expected["pipeline"])
-    window = state["window"]
-    if not isinstance(window, (list, tuple)) or len(window) != 2:
-        raise StateError(f"the loader's state is damaged: window is {window!r:.80}, expected two numbers")
-    numbers = (state["epoch"], window[0], window[1], state["batch"])
-    for number in numbers:
-        if type(number) is not int or not 0 <= number < _LARGEST:
-            raise StateError(f"the loader's state is damaged: {number!r:.60} is no position")
-    position = Position(*numbers)
     begun = position.window > 0 or position.batch > 0
     if program.sifting is not None and program.sifting.buckets is None:
         # What the filters leave isn't known, but of nothing there are no batches.
@@ -84,9 +102,43 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
         possible = position.done >= position.batch and (position.window > 0 or position.done == position.batch)
     if not possible:
         raise StateError(
-            f"the loader's state is damaged: batch {position.done} of the epoch can't be in window {list(window)}"
+            f"the loader's state is damaged: batch {position.done} of the epoch can't be in window "
+            f"{[position.window, position.batch]}"
         )
     return position
+
+
+def skip(position: Position, program: Program, count: int) -> Position:
+    """The position that so many batches more lead to, over the ends of epochs.
+
+    Raises:
+        StateError: If that can't be known without reading.
+    """
+    if not count:
+        return position
+    if program.sifting is not None:
+        raise StateError(
+            "batches of what filters leave, or of lengths that only reading tells, can't be skipped without reading: "
+            "how many records they take isn't known"
+        )
+    plan, epoch, index, batch, done = program.plan, position.epoch, position.window, position.batch, position.done
+    while True:
+        index, batch, lacking = plan.skip(epoch, index, batch, count)
+        done += count - lacking
+        if program.streams:
+            if lacking:
+                raise StateError(f"the stream has no more than {done} batches in this epoch, asked for {lacking} more")
+            return Position(epoch, index, batch, done)
+        if not lacking:
+            return Position(epoch + 1) if plan.is_over(epoch, index, batch) else Position(epoch, index, batch, done)
+        if plan.num_batches(epoch + 1) == 0:
+            raise StateError("there are no batches to skip: the epoch is empty")
+        epoch, index, batch, done, count = epoch + 1, 0, 0, 0, lacking
+        if isinstance(plan, FixedBatches):  # as many batches in every epoch
+            epochs = (count - 1) // (plan.num_batches(epoch) or 1)
+            epoch, count = epoch + epochs, count - epochs * (plan.num_batches(epoch) or 0)
+        if epoch >= _LARGEST:
+            raise StateError(f"positions go up to epoch 2^46, asked for epoch {epoch}")
 
 
 def _compare(what: str, whole: str, saved: list[Any], present: list[Any]) -> None:

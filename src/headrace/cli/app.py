@@ -23,6 +23,7 @@ from headrace.cli.index import index
 from headrace.cli.infer import infer
 from headrace.cli.output import DataProblem
 from headrace.cli.profile import profile
+from headrace.cli.state import diff, show, skip, state_app
 from headrace.cli.verify import verify
 
 _ClickError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -68,6 +69,9 @@ for _command in (check, head, convert, index, infer, verify):
     app.command()(_guarded(_command))
 # What follows the script is the script's, options too.
 app.command(context_settings={"allow_interspersed_args": False})(_guarded(profile))
+app.add_typer(state_app, name="state")
+for _part in (show, diff, skip):
+    state_app.command()(_guarded(_part))
 
 
 def _show_version(value: bool) -> None:

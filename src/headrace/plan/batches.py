@@ -73,6 +73,36 @@ class BatchPlan(ABC):
     def num_batches(self, epoch: int) -> int | None:
         """Batches of an epoch; None if it has no end, or none that is known."""
 
+    def skip(self, epoch: int, index: int, batch: int, count: int) -> tuple[int, int, int]:
+        """Goes on by some batches of an epoch, without planning more than it takes to count them.
+
+        Args:
+            epoch: The epoch.
+            index: A window of it.
+            batch: Batches of the window that come before.
+            count: Batches to go on.
+
+        Returns:
+            The window and the batches of it that then come before, and how many batches were lacking: more than 0 if
+            the epoch has ended.
+        """
+        windows = self.num_windows(epoch)
+        while count and (windows is None or index < windows):
+            here = len(self.window(epoch, index)) - batch
+            if count <= here:
+                return index, batch + count, 0
+            index, batch, count = index + 1, 0, count - here
+        return index, batch, count
+
+    def is_over(self, epoch: int, index: int, batch: int) -> bool:
+        """Whether no batch comes after those before a place."""
+        windows = self.num_windows(epoch)
+        if windows is None:
+            return False
+        return all(
+            len(self.window(epoch, later)) <= (batch if later == index else 0) for later in range(index, windows)
+        )
+
     def places(self, epoch: int, index: int) -> tuple[int, int]:
         """Items that the records of a window have, and places for items that its batches have.
 
@@ -127,6 +157,21 @@ class FixedBatches(BatchPlan):
         batches = self.num_batches(epoch)
         return None if batches is None else -(-batches // self._per_window)
 
+    @property
+    def per_window(self) -> int:
+        """Batches of a window, but for the last one of an epoch."""
+        return self._per_window
+
+    def skip(self, epoch: int, index: int, batch: int, count: int) -> tuple[int, int, int]:
+        """By arithmetic."""
+        total = self.num_batches(epoch)
+        return skip_evenly(self._per_window, total, index, batch, count)
+
+    def is_over(self, epoch: int, index: int, batch: int) -> bool:
+        """By arithmetic."""
+        total = self.num_batches(epoch)
+        return total is not None and index * self._per_window + batch >= total
+
     def _window(self, epoch: int, index: int) -> Window:
         per_window = self._per_window * self.size
         start = index * per_window
@@ -136,6 +181,26 @@ class FixedBatches(BatchPlan):
     def describe(self) -> str:
         """The size, and what happens to the rest."""
         return f"batch({self.size}{', drop_remainder' if self.drop_remainder else ''})"
+
+
+def skip_evenly(per_window: int, total: int | None, index: int, batch: int, count: int) -> tuple[int, int, int]:
+    """What `BatchPlan.skip` gives where each window has as many batches.
+
+    Args:
+        per_window: So many.
+        total: Batches of the epoch, or None if they have no end.
+        index: A window.
+        batch: Batches of it that come before.
+        count: Batches to go on.
+    """
+    if not count:
+        return index, batch, 0
+    before = index * per_window + batch
+    reached = before + count if total is None else max(min(before + count, total), before)
+    if reached == before:
+        return index, batch, count
+    index = (reached - 1) // per_window  # a place after a window's last batch is still in that window
+    return index, reached - index * per_window, count - (reached - before)
 
 
 class Blocks(BatchPlan):
