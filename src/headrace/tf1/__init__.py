@@ -7,7 +7,7 @@ here, and what would wait for ever is an error.
 Translates names, defaults and errors; formats stand in the other rooms.
 """
 
-from headrace.tf1 import contrib, data, errors, image, io, lookup, python_io, slim, strings, train
+from headrace.tf1 import contrib, data, errors, gfile, image, io, lookup, python_io, slim, strings, train
 from headrace.tf1.dtypes import (
     DType,
     TensorShape,
@@ -172,6 +172,7 @@ __all__ = [
     "gather",
     "get_default_graph",
     "get_default_session",
+    "gfile",
     "global_variables_initializer",
     "greater",
     "greater_equal",

@@ -1,5 +1,6 @@
 """`tf.io`: features, parsing, record files, by their newer names."""
 
+from headrace.tf1 import gfile
 from headrace.tf1.image import decode_gif, decode_image, decode_jpeg, decode_png
 from headrace.tf1.parsing import (
     FixedLenFeature,
@@ -30,6 +31,7 @@ __all__ = [
     "decode_jpeg",
     "decode_png",
     "decode_raw",
+    "gfile",
     "parse_example",
     "parse_sequence_example",
     "parse_single_example",
