@@ -65,6 +65,7 @@ OPTIONAL = {
     "pyarrow",
     "scipy",
     "zstandard",
+    "fsspec",
     "typer",
     "cloudpickle",
     "cv2",

@@ -8,7 +8,7 @@ from typing import get_args
 
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.leaf import SourceNode
-from headrace.formats.record_source import RecordStream, Recover, TFRecordSource
+from headrace.formats.record_source import RecordStream, Recover, TFRecordSource, names_remote
 from headrace.formats.sidecar import IndexMode, check_index_mode
 
 
@@ -28,7 +28,8 @@ def read_tfrecord(
     temporary file.
 
     Args:
-        files: A file, a glob pattern (its files in sorted order), or a list of those.
+        files: A file, a glob pattern (its files in sorted order), or a list of those. URLs (`s3://…`, `https://…`, with
+            `headrace[remote]` and what fsspec needs for the protocol) are streamed.
         compression: How the files are packed: `""`, `"GZIP"`, `"ZLIB"`, `"ZSTD"`, or `"auto"`, which goes by the first
             bytes of each.
         verify: Look at the checksum of each record's data as it is read. Checksums of lengths are always looked at.
@@ -41,6 +42,7 @@ def read_tfrecord(
 
     Raises:
         FileNotFoundError: If a file isn't there or a pattern matches none.
+        ImportError: If an URL, or a file packed with Zstandard, needs a package that isn't installed.
         DataError: If a file is damaged: "corrupted record at OFFSET" or "truncated record at OFFSET".
         ValueError: If an argument is out of range.
 
@@ -54,7 +56,7 @@ def read_tfrecord(
         [b'wheel', b'mill', b'race']
         >>> folder.cleanup()
     """
-    if not stream:
+    if not stream and not names_remote(files):
         source = TFRecordSource(files, compression=compression, verify=verify, recover=recover, index=index)
         return Dataset(SourceNode(source))
     check_index_mode(index)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from headrace import _native
 from headrace.errors import DataChangedError, DataError
 from headrace.formats.packed import is_packed, open_packed
+from headrace.formats.remote import is_remote
 from headrace.formats.shards import check_shards
 
 AnyPath: TypeAlias = str | os.PathLike[str]
@@ -73,9 +74,10 @@ def _resolve(entry: AnyPath, key: Callable[[str], Any] | None) -> list[str]:
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
-        if glob.has_magic(path):
+        if glob.has_magic(path) and not is_remote(path):
             return _match(path, key)
-        raise FileNotFoundError(errno.ENOENT, "expected a file, found nothing; check the path", path) from None
+        hint = "URLs are read by read_tfrecord alone: copy it to a file" if is_remote(path) else "check the path"
+        raise FileNotFoundError(errno.ENOENT, f"expected a file, found nothing; {hint}", path) from None
     if stat.S_ISDIR(mode):
         message = "expected a file, found a directory; name a file in it, or a pattern like 'folder/*.txt'"
         raise IsADirectoryError(errno.EISDIR, message, path)

@@ -11,6 +11,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.errors import DataError
+from headrace.formats.remote import open_file, size_of
 
 if TYPE_CHECKING:
     import zstandard
@@ -54,7 +55,7 @@ def unpack(path: str, kind: str) -> Iterator[bytes]:
     Raises:
         As `open_packed`, where the data is wrong: what comes before that has been given by then.
     """
-    if os.stat(path).st_size == 0:
+    if size_of(path) == 0:
         return
     yield from {"GZIP": _gzip, "ZLIB": _zlib, "ZSTD": _zstd}[kind](path)
 
@@ -112,7 +113,7 @@ def _gzip(path: str) -> Iterator[bytes]:
     import gzip
 
     try:
-        with gzip.open(path, "rb") as packed:
+        with open_file(path) as file, gzip.open(file, "rb") as packed:
             # What can be unpacked comes before the error that ends it; read(…) would try to fill a whole chunk first.
             while piece := packed.read1(_CHUNK):
                 yield piece
@@ -129,7 +130,7 @@ def _gzip(path: str) -> Iterator[bytes]:
 
 def _zlib(path: str) -> Iterator[bytes]:
     stream = zlib.decompressobj()
-    with open(path, "rb") as packed:
+    with open_file(path) as packed:
         try:
             while chunk := packed.read(_CHUNK):
                 while chunk and not stream.eof:
@@ -152,7 +153,7 @@ def _zstd(path: str) -> Iterator[bytes]:
         raise ImportError(
             f"{path} is packed with Zstandard: `pip install headrace[zstd]`, or unpack it yourself", name="zstandard"
         ) from None
-    with open(path, "rb") as packed:
+    with open_file(path) as packed:
         try:
             yield from _frames(packed, zstandard.ZstdDecompressor(), path)
         except zstandard.ZstdError as error:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from headrace import _native
 from headrace.errors import DataError
 from headrace.formats.packed import unpack
+from headrace.formats.remote import open_file
 
 Compression: TypeAlias = Literal["", "GZIP", "ZLIB", "ZSTD"]
 _log = logging.getLogger("headrace")
@@ -88,7 +89,7 @@ def find_compression(path: str) -> Compression:
     Raises:
         OSError: If the file can't be read.
     """
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         head = file.read(_HEADER)
     if _native.is_record_header(head):
         return ""
@@ -126,7 +127,7 @@ def is_tfrecord(path: str) -> bool:
     """
     kind = find_compression(path)
     if not kind:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             return _native.is_record_header(file.read(_HEADER))
     try:
         return _native.is_record_header(next(unpack(path, kind), b"")[:_HEADER])

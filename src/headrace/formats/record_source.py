@@ -26,6 +26,7 @@ from headrace.formats.record_file import (
     record_error,
     report,
 )
+from headrace.formats.remote import find_remote, is_remote, size_of
 from headrace.formats.sidecar import IndexMode, check_index_mode
 from headrace.formats.source import Fingerprint, Source
 from headrace.formats.stream import StreamSource
@@ -188,7 +189,7 @@ class RecordStream(StreamSource):
     """The records of TFRecord files from front to back, in bounded memory: for packed files too large to unpack.
 
     Args:
-        files: A path, a glob pattern, or a list of those.
+        files: A path, a glob pattern, an URL, or a list of those.
         compression: As for `TFRecordSource`.
         verify: Whether the checksums of data are looked at.
         skip: Leave out what is damaged, and say so in one logged warning a file.
@@ -200,7 +201,7 @@ class RecordStream(StreamSource):
         self, files: Paths, *, compression: str | None = "auto", verify: bool = True, skip: bool = False
     ) -> None:
         self._skip = skip
-        self._paths = find_files(files)
+        self._paths = _find(files)
         self._compression = _checked(compression)
         self._verify = verify
         self._first = [0]  # number of the first record of each file that was come to
@@ -220,14 +221,28 @@ class RecordStream(StreamSource):
             self._first[number + 1 :] = [count]
 
     def fingerprint(self) -> Fingerprint:
-        """Sizes of the files; their content isn't looked at."""
-        return {"records": None, "bytes": sum(os.stat(path).st_size for path in self._paths)}
+        """Number and sizes of the files; their content isn't looked at."""
+        sizes = [size_of(path) for path in self._paths]
+        return {"records": None, "files": len(sizes), "bytes": sum(size or 0 for size in sizes)}
 
     def where(self, record: int) -> str:
         """File and number of the record in it, counted from 0."""
         first = self._first[: len(self._paths)]
         file = bisect.bisect_right(first, record) - 1
         return f"{self._paths[file]}, record {record - first[file]}"
+
+
+def _find(files: Paths) -> list[str]:
+    if isinstance(files, (str, os.PathLike)):
+        return find_remote(str(files)) if is_remote(files) else find_files(files)
+    if isinstance(files, Sequence) and any(map(is_remote, files)):
+        return [path for entry in files for path in _find(entry)]
+    return find_files(files)
+
+
+def names_remote(files: Paths) -> bool:
+    """Whether there is an URL among files."""
+    return any(map(is_remote, [files] if isinstance(files, (str, os.PathLike)) else files))
 
 
 def _checked(compression: str | None) -> str:

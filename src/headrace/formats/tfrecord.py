@@ -25,6 +25,7 @@ from headrace.formats.record_file import (
     packing_hint,
     report,
 )
+from headrace.formats.remote import is_remote, open_file
 
 __all__ = ["RecordError", "RecordReader", "check_compression", "find_compression", "is_tfrecord"]
 
@@ -42,7 +43,7 @@ class RecordReader:
     Iterating gives pairs of offset and data. After an error every further call raises it again.
 
     Args:
-        path: The file.
+        path: The file, or its URL.
         compression: How it is packed: `""`, `"GZIP"`, `"ZLIB"` or `"ZSTD"`.
         verify: Whether the checksums of data are looked at; those of lengths always are.
         skip: Leave out what is damaged and go on with the next whole record; `lost` says what was left out.
@@ -80,8 +81,10 @@ class RecordReader:
         self._skip = skip
         self.lost: list[LostBytes] = []
         self._kind = kind = check_compression(compression)
-        with open(self.path, "rb") as file:  # so that it is known at once whether it can be
-            self._size = None if kind else os.fstat(file.fileno()).st_size
+        self._size: int | None = None
+        if not is_remote(self.path):
+            with open(self.path, "rb") as file:  # so that it is known at once whether it can be
+                self._size = None if kind else os.fstat(file.fileno()).st_size
         self._pieces = unpack(self.path, kind) if kind else _pieces(self.path)
         self._base = 0  # of the piece in the file
         self._piece: bytes = b""
@@ -217,6 +220,6 @@ class RecordReader:
 
 
 def _pieces(path: str) -> Iterator[bytes]:
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         while piece := file.read(_PIECE):
             yield piece
