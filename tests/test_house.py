@@ -31,6 +31,7 @@ ALLOWED = {
     "state": {"errors", "dataset", "plan"},
     "blocks": {"errors", "clock", "batch", "dataset", "engine", "plan", "state"},
     "schedule": {"blocks", "dataset", "engine", "plan", "state"},
+    "quality": {"errors", "dataset"},
     "profile": {"errors", "engine"},
     "runs": {"errors", "clock", "batch", "blocks", "dataset", "engine", "schedule"},
     "loader": {

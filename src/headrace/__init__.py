@@ -52,6 +52,7 @@ from headrace.loader import Loader
 from headrace.plan import record_rng
 from headrace.profile import Profile
 from headrace.proof import Stop, Verified, assert_resumable, verify
+from headrace.quality import shuffle_quality
 from headrace.vocab import Vocab, build_vocab
 
 __version__ = "0.1.0"
@@ -124,6 +125,7 @@ __all__ = [
     "read_text",
     "read_tfrecord",
     "record_rng",
+    "shuffle_quality",
     "sparse",
     "to_arrow",
     "to_torch",
