@@ -171,3 +171,35 @@ def test_other_files_are_refused(content: bytes, message: str, tmp_path: pathlib
         infer(tmp_path, content)
     with pytest.raises(FileNotFoundError):
         hr.infer_ctf(tmp_path / "b.ctf")
+
+
+LONG = [b" 1 2.5\t-3e2 ", b" 1:1  7:2", b" 1.   2 ", b"      ", b" 4:0.5\t3:1 "]
+LONG += [b" 1 2:1 3", b" 2:1 3", b" 1 2 x", b" 4294967296:1", b" 2 3 \xff"]
+
+
+@pytest.mark.parametrize("values", LONG)
+def test_long_samples_are_parsed(values: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b"|x" + values + b"|y 1\n|x 1\n"
+    wanted = infer(tmp_path, content)
+    regular = infer_module._look_at_values
+
+    def refuse(text: bytes) -> tuple[int, int, bool]:
+        if len(text) > 4:
+            raise AssertionError("looked at value by value")
+        return regular(text)
+
+    monkeypatch.setattr(infer_module, "_look_at_values", refuse)
+    monkeypatch.setattr(infer_module, "_LONG", 4)
+    found = infer(tmp_path, content)
+    if values in LONG[:5]:
+        assert found == wanted
+    assert [n for n in found.notes if "malformed" in n] == [n for n in wanted.notes if "malformed" in n]
+
+
+def test_a_long_malformed_sample_is_looked_at_where_it_begins(tmp_path: pathlib.Path) -> None:
+    dense = infer(tmp_path, b"|x" + 50_000 * b" 1" + b" oops\n")
+    assert dense.streams == {"x": hr.dense(50_001)}
+    sparse = infer(tmp_path, b"|x" + b"".join(b" %d:1" % i for i in range(50_000)) + b" oops\n")
+    assert 5_000 < sparse.streams["x"].dim < 50_000
+    for found in (dense, sparse):
+        assert "x: 1 samples are malformed, the first on line 1" in found.notes

@@ -18,6 +18,7 @@ from headrace.formats.files import AnyPath, find_files, open_bytes
 
 _BLOCK = 4 << 20  # bytes that are looked at in one go
 _BEGINNING = 1 << 20  # bytes that tell the streams by which the rest is parsed
+_LONG = 1 << 16  # bytes of a sample that are worth parsing
 
 _NUMBER = rb"[+-]?[0-9]++(?:\.(?:[0-9]++(?:[eE][+-]?[0-9]++)?+)?+|[eE][+-]?[0-9]++)?+"
 _PAIR = rb"[0-9]{1,10}+:" + _NUMBER
@@ -71,26 +72,13 @@ class _Seen:
             self.records += 1
         self.in_record += 1
         self.most_in_record = max(self.most_in_record, self.in_record)
-        if _SPARSE.fullmatch(text):
-            indices, count = [int(index) for index in _INDEX.findall(text)], 0
-            good = True
-        elif _DENSE.fullmatch(text):
-            indices, count, good = [], len(text.split()), True
-        else:
-            values = text.split()
-            if not values:
-                return
-            indices = [int(value.partition(b":")[0]) for value in values if _ONE_PAIR.match(value)]
-            count = 0 if indices else sum(_ONE_NUMBER.fullmatch(value) is not None for value in values)
-            good = False
-        if indices and max(indices) >= MAX_DIM:
-            indices, good = [], False
+        largest, count, good = _look_at_long(text) if len(text) > _LONG else _look_at_values(text)
         if not good:
             self.bad += 1
             self.first_bad = self.first_bad or f"line {line}"
-        if indices:
+        if largest >= 0:
             self.sparse += 1
-            self.largest = max(self.largest, *indices)
+            self.largest = max(self.largest, largest)
         elif count:
             self.shortest = min(self.shortest, count) if self.dense else count
             self.longest = max(self.longest, count)
@@ -117,6 +105,40 @@ class _Seen:
             self.shortest = min(self.shortest, width) if self.dense else width
             self.longest = max(self.longest, width)
             self.dense += len(column[0])
+
+
+def _look_at_values(text: bytes) -> tuple[int, int, bool]:
+    """The largest index in a sample, or -1; how many values it has, if there is no index; whether all are good."""
+    if _SPARSE.fullmatch(text):
+        indices, count, good = [int(index) for index in _INDEX.findall(text)], 0, True
+    elif _DENSE.fullmatch(text):
+        indices, count, good = [], len(text.split()), True
+    else:
+        values = text.split()
+        indices = [int(value.partition(b":")[0]) for value in values if _ONE_PAIR.match(value)]
+        count = 0 if indices else sum(_ONE_NUMBER.fullmatch(value) is not None for value in values)
+        good = not values
+    if indices and max(indices) >= MAX_DIM:
+        return -1, count, False
+    return max(indices, default=-1), count, good
+
+
+def _look_at_long(text: bytes) -> tuple[int, int, bool]:
+    """As `_look_at_values`, of a long sample: parsed, and if it is malformed looked at but for its beginning."""
+    line = np.frombuffer(b"|x " + text + b"\n", np.uint8)
+    written = line > ord(" ")
+    count = int(np.count_nonzero(written[1:] & ~written[:-1]))  # the name, which begins the line, isn't one of them
+    file = _native.FileBytes.from_memory(line, "")
+    ids, first_line, begins, ends, keys, _ = _native.index_ctf(file, False, "", 0)
+    for sparse in (True, False):
+        dim = MAX_DIM if sparse else min(max(count, 1), MAX_DIM)
+        reader = _reader(file, (begins, ends, keys), ids, first_line, [("x", sparse, dim)])
+        assert reader is not None
+        (column,), _, errors, _, warnings = reader.parse(np.arange(1))
+        if not len(errors) and not warnings:
+            return (int(column[1].max(initial=-1)), 0, True) if sparse else (-1, count, True)
+    largest, some, _ = _look_at_values(text[: max(text.rfind(b" ", 0, _LONG), text.rfind(b"\t", 0, _LONG)) + 1])
+    return largest, count if some else 0, False
 
 
 def infer_ctf(file: AnyPath, *, max_bytes: int = 1 << 20, skip_ids: bool = False) -> InferredCtf:
