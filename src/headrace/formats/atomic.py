@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
+import hashlib
 import os
+import platform
+import re
+import shutil
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
@@ -83,10 +88,62 @@ def open_atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     _sync_folder(os.path.dirname(target))
 
 
+# What `unfinished_path` gives, also for such a path (as parts of a TFRecord file have it), and what a cache is moved to
+# while another takes its place.
+_UNFINISHED = re.compile(r"\.{1,2}(.+?)\.([0-9a-f]{8})-([0-9]+)-[0-9a-f]{8}\.tmp(\..+\.tmp|\.old)?", re.DOTALL)
+
+
 def unfinished_path(target: str) -> str:
-    """A name beside a file or folder, for making it there first; no one else comes to the same."""
+    """A name beside a file or folder, for making it there first; no one else comes to the same.
+
+    What processes that were killed left beside it is removed.
+    """
     folder, name = os.path.split(target)
-    return os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+    _remove_left(folder or ".", name)
+    return os.path.join(folder, f".{name}.{_machine()}-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+
+
+def _remove_left(folder: str, name: str) -> None:
+    for path in _left_by_dead(folder).pop(name, ()):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+@functools.lru_cache(maxsize=256)  # a folder is listed once, however many files are written there
+def _left_by_dead(folder: str) -> dict[str, list[str]]:
+    """What processes of this machine that are no more left half written in a folder, by the names it was to have."""
+    left: dict[str, list[str]] = {}
+    with contextlib.suppress(OSError):
+        for entry in os.listdir(folder):
+            found = _UNFINISHED.fullmatch(entry)
+            if found is not None and found[2] == _machine() and not _is_alive(int(found[3])):
+                left.setdefault(found[1], []).append(os.path.join(folder, entry))
+    return left
+
+
+def _is_alive(process: int) -> bool:
+    """Whether there may be such a process; where that can't be told, there is."""
+    if os.name != "posix" or not 0 < process < 1 << 31:
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # someone else's
+    return True
+
+
+@functools.cache
+def _machine() -> str:
+    """Tells apart machines, and containers, whose numbers of processes say nothing to each other."""
+    about = platform.node()
+    with contextlib.suppress(OSError):
+        about += os.readlink("/proc/self/ns/pid")
+    return hashlib.sha256(about.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
 def _sync_folder(folder: str) -> None:
