@@ -146,14 +146,17 @@ def test_problems_are_tolerated_up_to_a_number(tmp_path: pathlib.Path, capsys: C
     assert capsys.readouterr().out.splitlines()[-1] == "2 problems, 2 tolerated"
 
 
-def test_the_first_hundred_problems_are_listed(tmp_path: pathlib.Path, capsys: Captured) -> None:
-    path = spoiled(tmp_path / "a.jsonl", dict.fromkeys(range(10, 130), "oops"))
+def test_the_first_problems_of_a_kind_are_listed(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    short = '{"key": 1, "streams": {"x": [[1]]}}'
+    path = spoiled(tmp_path / "a.jsonl", dict.fromkeys(range(10, 130), "oops") | dict.fromkeys(range(8, 18, 2), short))
     assert main(["check", path, *STREAMS]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[99].startswith(f"{path}, line 109,")
-    assert lines[100] == "… and 20 more; --all lists them"
+    assert [i for i, text in enumerate(lines) if text.startswith(f"{path}, line ")] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert lines[10] == "… and 111 more of these (malformed line); --all lists them"
+    assert main(["check", path, *STREAMS, "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["problems"]["listed"]) == 100
     assert main(["check", path, *STREAMS, "--all"]) == 1
-    assert capsys.readouterr().out.count(": expected a JSON object") == 120
+    assert capsys.readouterr().out.count(": expected ") == 121
 
 
 def test_repeated_ids_are_problems() -> None:

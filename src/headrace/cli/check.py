@@ -24,6 +24,9 @@ from headrace.formats.sequences import Parsed, ParseWarning, SequenceSource
 LISTED = 100
 """Problems that are listed unless all are asked for."""
 
+ALIKE = 5
+"""Problems of one kind and stream that are listed for people, unless all are asked for."""
+
 REPEATED = "repeated id"
 
 
@@ -39,7 +42,7 @@ def check(
         bool,
         typer.Option("--strict", help="Take warnings for problems, and sequences that lack a stream, as CNTK does."),
     ] = False,
-    list_all: Annotated[bool, typer.Option("--all", help=f"List all problems, not the first {LISTED}.")] = False,
+    list_all: Annotated[bool, typer.Option("--all", help=f"List all problems, not {ALIKE} of a kind.")] = False,
     double: options.Double = False,
     from_: options.From = "",
     as_json: options.Json = False,
@@ -69,7 +72,7 @@ def check(
         else:
             source = open_input(one)
             try:
-                report = examine(source, strict=strict, limit=limit)
+                report = examine(source, strict=strict, limit=limit, alike=None if list_all or as_json else ALIKE)
             finally:
                 source.close()
         tolerated = one.max_errors if max_errors is None else max_errors
@@ -100,6 +103,9 @@ class Report:
         warnings: What else was noticed, by kind, and how often.
         sequences: How many there are.
         summaries: Of each stream.
+        limit: How many are listed; None for all.
+        alike: How many of them of one kind and stream; None for all.
+        groups: How many there are of each kind and stream.
     """
 
     sequences: int = 0
@@ -109,6 +115,21 @@ class Report:
     listed: list[dict[str, Any]] = field(default_factory=list)
     warnings: dict[str, ParseWarning] = field(default_factory=dict)
     summaries: list[StreamSummary] = field(default_factory=list)
+    limit: int | None = LISTED
+    alike: int | None = None
+    groups: Counter[tuple[str, str | None]] = field(default_factory=Counter)
+    _told: Counter[tuple[str, str | None]] = field(default_factory=Counter)
+
+    def add(self, kind: str, stream: str | None, times: int = 1) -> bool:
+        """Counts problems of a kind and stream; tells whether they are to be listed, by the caller."""
+        group = (kind, stream)
+        self.problems += times
+        self.kinds[kind] += times
+        self.groups[group] += times
+        wanted = self.limit is None or len(self.listed) < self.limit
+        wanted = wanted and (self.alike is None or self._told[group] < self.alike)
+        self._told[group] += wanted
+        return wanted
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
@@ -122,10 +143,19 @@ class Report:
 
     def show(self) -> None:
         """Prints it."""
+        untold, left, told = self.problems, self.groups.copy(), Counter[tuple[str, str | None]]()
         for problem in self.listed:
             line(problem["message"])
-        if self.problems > len(self.listed):
-            line(f"… and {self.problems - len(self.listed):,} more; --all lists them")
+            group = (problem["kind"], problem.get("stream"))
+            told[group] += 1
+            untold -= problem.get("times", 1)
+            left[group] -= problem.get("times", 1)
+            if told[group] == self.alike and left[group]:
+                of = "" if group[1] is None else f" of stream '{group[1]}'"
+                line(f"… and {left[group]:,} more of these ({group[0]}{of}); --all lists them")
+                untold -= left[group]
+        if untold:
+            line(f"… and {untold:,} more; --all lists them")
         if self.problems:
             line()
             heading("Problems")
@@ -142,20 +172,24 @@ class Report:
             summary.show()
 
 
-def examine(source: SequenceSource, *, strict: bool = False, limit: int | None = LISTED) -> Report:
+def examine(
+    source: SequenceSource, *, strict: bool = False, limit: int | None = LISTED, alike: int | None = None
+) -> Report:
     """Reads a source from its first sequence to its last.
 
     Args:
         source: The sequences.
         strict: Take warnings for problems.
         limit: How many problems are listed; None for all.
+        alike: How many of one kind and stream are; None for all.
     """
-    report = Report(source.num_records, summaries=[StreamSummary(stream) for stream in source.streams])
+    summaries = [StreamSummary(stream) for stream in source.streams]
+    report = Report(source.num_records, summaries=summaries, limit=limit, alike=alike)
     usable = np.ones(source.num_records, bool)
     for part in parts(source, "checking"):
         if part.parsed.dropped is not None:
             usable[part.first : part.first + part.records] = ~part.parsed.dropped
-        _add_problems(report, source, part.first, part.parsed, limit)
+        _add_problems(report, source, part.first, part.parsed)
         block = block_of(np.empty(part.records, np.uint64), part.parsed)
         for summary in report.summaries:
             summary.add(block.columns[summary.stream.name])
@@ -163,33 +197,29 @@ def examine(source: SequenceSource, *, strict: bool = False, limit: int | None =
     report.dropped = int((~usable).sum())
     if not strict:  # which has told of each sequence
         _add_warnings(report, _without_samples(report.summaries))
-    _add_repeated(report, source, np.flatnonzero(usable), limit)
+    _add_repeated(report, source, np.flatnonzero(usable))
     if strict:
         for warning in report.warnings.values():
-            report.problems += warning.count
-            report.kinds[warning.kind] += warning.count
-            _list(report, limit, {"kind": warning.kind, "message": warning.message})
+            if report.add(warning.kind, None, warning.count):
+                problem = {"kind": warning.kind, "message": warning.message}
+                report.listed.append(problem | ({"times": warning.count} if warning.count > 1 else {}))
         report.warnings = {}
     return report
 
 
-def _list(report: Report, limit: int | None, problem: dict[str, Any]) -> None:
-    if limit is None or len(report.listed) < limit:
-        report.listed.append(problem)
-
-
-def _add_problems(report: Report, source: SequenceSource, first: int, parsed: Parsed, limit: int | None) -> None:
+def _add_problems(report: Report, source: SequenceSource, first: int, parsed: Parsed) -> None:
     keys = None
     for i, (row, times) in enumerate(zip(parsed.error_rows.tolist(), parsed.times.tolist(), strict=True)):
         place = parsed.place(i) if parsed.place else None
-        report.problems += times
-        report.kinds[place.kind if place else "malformed"] += times
-        if limit is not None and len(report.listed) >= limit:
+        kind, stream = (place.kind, place.stream) if place else ("malformed", None)
+        if not report.add(kind, stream, times):
             continue
         if keys is None:
             keys = source.keys()
         file = source.where(first + row).rpartition(", line ")[0]
-        problem: dict[str, Any] = {"kind": place.kind if place else "malformed", "message": parsed.explain(i)}
+        problem: dict[str, Any] = {"kind": kind, "message": parsed.explain(i)}
+        if times > 1:
+            problem["times"] = times
         if file:
             problem["file"] = file
         if place:
@@ -216,7 +246,7 @@ def _without_samples(summaries: Iterable[StreamSummary]) -> Iterable[ParseWarnin
         yield ParseWarning("stream without samples", len(names), message)
 
 
-def _add_repeated(report: Report, source: SequenceSource, usable: NDArray[np.int64], limit: int | None) -> None:
+def _add_repeated(report: Report, source: SequenceSource, usable: NDArray[np.int64]) -> None:
     """Ids that come again after others: what a join by key can't tell apart."""
     ids = getattr(source, "ids", None)
     if ids is False:  # keys are numbers of lines, which begin anew in each file
@@ -225,11 +255,10 @@ def _add_repeated(report: Report, source: SequenceSource, usable: NDArray[np.int
         usable = np.arange(source.num_records)
     keys = source.keys()[usable]
     again, before = find_repeats(keys)
-    if len(again):
-        report.problems += len(again)
-        report.kinds[REPEATED] += len(again)
-    listed = len(again) if limit is None else max(0, limit - len(report.listed))
-    for row, other in zip(again[:listed].tolist(), before[:listed].tolist(), strict=True):
+    for number, (row, other) in enumerate(zip(again.tolist(), before.tolist(), strict=True)):
+        if not report.add(REPEATED, None):
+            report.add(REPEATED, None, len(again) - number - 1)
+            break
         message = (
             f"{source.where(int(usable[row]))}: expected an id of its own for each sequence, got {keys[row]}, which "
             f"{source.where(int(usable[other]))} has too; give one of them another id, or put their lines together"
