@@ -132,3 +132,23 @@ def test_only_what_is_common_has_a_faster_way() -> None:
 def test_a_language_model_needs_one_vocabulary() -> None:
     with pytest.raises(ValueError, match="share_vocab needs equal vocabularies"):
         Seq2Seq(HParams(language_model=True), 5, 6)
+
+
+def test_reading_backwards(make_batch: MakeBatch, make_model: MakeModel) -> None:
+    """The encoder meets the words in the other order; what attention says is of the source's own order."""
+    plain, turned = (make_model(attention="luong", source_reverse=turn) for turn in (False, True))
+    batch = make_batch([3, 7, 5], [6, 2, 4])
+    mirrored = batch.src_BS.clone()
+    for row, n in enumerate(batch.src_len_B.tolist()):
+        mirrored[row, :n] = batch.src_BS[row, :n].flip(0)
+    assert not torch.equal(plain.loss(batch), turned.loss(batch))
+    torch.testing.assert_close(plain.loss(batch._replace(src_BS=mirrored)), turned.loss(batch))
+    limits = torch.tensor([4, 4, 4])
+    there, here = (
+        greedy_search(model, src, batch.src_len_B, limits) for model, src in ((plain, mirrored), (turned, batch.src_BS))
+    )
+    assert torch.equal(there.ids_BKT, here.ids_BKT)
+    assert there.alignments_BKTS is not None
+    assert here.alignments_BKTS is not None
+    torch.testing.assert_close(there.alignments_BKTS[1, 0].flip(1), here.alignments_BKTS[1, 0])
+    assert not fast.covers(turned.hparams)

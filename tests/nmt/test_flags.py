@@ -42,7 +42,8 @@ def test_values_in_two_forms() -> None:
     ("argument", "message"),
     [
         ("--num_unit=3", "unknown flag --num_unit; did you mean --num_units"),
-        ("--nums_gpu=3", "unknown flag --nums_gpu; --help lists all flags"),
+        ("--nums_gpu=3", "unknown flag --nums_gpu; did you mean --num_gpus"),
+        ("--xyz=3", "unknown flag --xyz; --help lists all flags"),
         ("--num", "unknown flag --num; "),  # no abbreviations
         ("train.de", "expected flags such as --src=de, got 'train.de'"),
         ("--num_units=x", "num_units: expected a whole number, got 'x'"),

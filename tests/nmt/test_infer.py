@@ -5,7 +5,7 @@ import pytest
 
 import headrace as hr
 from headrace.nmt.checkpoint import CheckpointError
-from headrace.nmt.hparams import HParams
+from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.infer import Translator, read_lines, score_lines, translate_file
 from headrace.nmt.model import Seq2Seq
 from headrace.nmt.train import train
@@ -113,3 +113,17 @@ def test_scores_are_given_with_their_signature() -> None:
     assert lines[1].startswith("sacrebleu: 100.0 (nrefs:1|case:mixed|")
     with pytest.raises(hr.DataError, match="got 1 references and 2 translations"):
         list(score_lines(["a"], ["a", "b"], HParams()))
+
+
+def test_some_lines_with_pictures_of_their_attention(translator: Translator, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("\n".join(SENTENCES) + "\n")
+    translator.hparams = translator.hparams.replace(inference_list="4,0,1", beam_width=2)
+    lines = translate_file(translator, source, target)
+    assert lines == [t.text for t in translator.translate([SENTENCES[4], SENTENCES[0], SENTENCES[1]])]
+    assert target.read_text().splitlines() == lines
+    assert sorted(path.name for path in tmp_path.glob("out.txt?*")) == ["out.txt0.png", "out.txt4.png"]  # 1 is empty
+    translator.hparams = translator.hparams.replace(inference_list="6")
+    with pytest.raises(HParamError, match=r"inference_list names line 6, but .*in\.txt has the lines 0 to 5"):
+        translate_file(translator, source, target)

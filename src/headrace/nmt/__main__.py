@@ -69,6 +69,8 @@ def _translate(given: dict[str, Any]) -> None:
     references = read_lines(hparams.inference_ref_file) if hparams.inference_ref_file else None
     if references is not None:  # now rather than after an hour of translating
         check_references(len(references), str(hparams.inference_input_file))
+        chosen = hparams.inference_lines
+        references = [references[number] for number in chosen if number < len(references)] if chosen else references
     lines = translate_file(translator, str(hparams.inference_input_file), str(hparams.inference_output_file))
     count = hparams.num_translations_per_input
     sys.stdout.write(f"# {len(lines) // count:,} sentences translated to {hparams.inference_output_file}\n")

@@ -31,9 +31,9 @@ _NAME = re.compile(r"translate\.ckpt-(\d+)")
 _SHAPE = (  # what a model cannot change after it was made
     *("num_units", "encoder_layers", "decoder_layers", "encoder_type", "residual", "unit_type", "forget_bias"),
     *("attention", "attention_architecture", "output_attention", "pass_hidden_state", "share_vocab"),
-    *("language_model", "embed_prefix"),
+    *("language_model", "embed_prefix", "source_reverse"),
 )
-_THIS_COMMAND_ONLY = ("ckpt", "inference_input_file", "inference_output_file", "inference_ref_file")
+_THIS_COMMAND_ONLY = ("ckpt", "inference_input_file", "inference_output_file", "inference_ref_file", "inference_list")
 
 
 class CheckpointError(hr.HeadraceError):

@@ -95,6 +95,7 @@ def covers(hparams: HParams) -> bool:
         and hparams.attention in ("", "luong", "scaled_luong")
         and hparams.attention_architecture == "standard"
         and not hparams.language_model
+        and not hparams.source_reverse
     )
 
 

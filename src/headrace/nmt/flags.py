@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from headrace.nmt.hparams import FIELDS, HParamError, field_kind, may_be_none, read_json
+from headrace.nmt.standard import STANDARD, standard
 
 __all__ = ["parse_flags"]
 
-_ALIASES = {"model_dir": "out_dir"}  # the tutorial's text calls it so in its translation commands
+_ALIASES = {  # what the tutorial's text, or an older version of its program, calls them
+    "model_dir": "out_dir",
+    "learning_rate_warmup_steps": "warmup_steps",
+    "learning_rate_decay_scheme": "decay_scheme",
+}
+_WITHOUT_EFFECT = {  # flags of the original that need nothing done
+    "colocate_gradients_with_ops": "gradients are computed where their operations are",
+    "log_device_placement": "there is nothing to place",
+    "max_train": "the original reads it nowhere, either",
+    "num_embeddings_partitions": "there are no parameter servers",
+    "num_gpus": "one device is used",
+    "num_inter_threads": "operations run one after another; --num_intra_threads is for each of them",
+    "override_loaded_hparams": "flags always beat what was saved",
+    "scope": "the original reads it nowhere, either",
+    "time_major": "tensors have time first",
+}
 _UNSET = object()
+_log = logging.getLogger("headrace")
 
 
 def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
@@ -29,6 +47,8 @@ def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
     Raises:
         HParamError: A flag is unknown (the nearest name is suggested), or its value cannot be read.
 
+    Flags of the original that have no effect here are left out, with a logged warning.
+
     Example:
         >>> parse_flags(["--attention=scaled_luong", "--num_units=128", "--residual"])
         {'num_units': 128, 'residual': True, 'attention': 'scaled_luong'}
@@ -37,14 +57,26 @@ def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
     if unknown:
         raise HParamError(_complaint(unknown[0]))
     given = {name: value for name, value in vars(values).items() if value is not _UNSET}
+    delimiter = given.pop("bpe_delimiter", None)
+    if delimiter not in (None, "", "none"):
+        if delimiter != "@@":
+            raise HParamError(f"bpe_delimiter may be @@, which is subword_option=bpe, got {delimiter!r}")
+        given["subword_option"] = "bpe"
     path = given.pop("hparams_path", None)
-    if path is None:
-        return given
-    from_file = read_json(Path(path))
+    from_file = {} if path is None else standard(path) or read_json(Path(path))
+    from_file = {_ALIASES.get(name, name): value for name, value in from_file.items()}
     for name in from_file:
-        if name not in FIELDS:
+        if name not in FIELDS and name not in _WITHOUT_EFFECT:
             raise HParamError(f"{path}: {_complaint('--' + name)}")
-    return from_file | given
+    return _with_effect(from_file) | _with_effect(given)
+
+
+def _with_effect(given: dict[str, Any]) -> dict[str, Any]:
+    """Leaves out what has no effect, and says so."""
+    for name in given:
+        if name in _WITHOUT_EFFECT:
+            _log.warning("--%s has no effect: %s", name, _WITHOUT_EFFECT[name])
+    return {name: value for name, value in given.items() if name not in _WITHOUT_EFFECT}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -62,7 +94,12 @@ def _parser() -> _Parser:
         allow_abbrev=False,
         argument_default=_UNSET,
     )
-    parser.add_argument("--hparams_path", metavar="FILE", help="JSON file of settings; flags beside it win")
+    names = ", ".join(STANDARD)
+    text = f"JSON file of settings, or the name of a prepared one ({names}); flags beside it win"
+    parser.add_argument("--hparams_path", metavar="FILE", help=text)
+    parser.add_argument("--bpe_delimiter", metavar="STR", help="older name: @@ is subword_option=bpe")
+    for name, why in _WITHOUT_EFFECT.items():
+        parser.add_argument(f"--{name}", nargs="?", const="true", metavar="VALUE", help=f"no effect: {why}")
     for name, flag in FIELDS.items():
         options = [f"--{name}", *(f"--{alias}" for alias, target in _ALIASES.items() if target == name)]
         text = f"{flag.metadata['help']} (default: {_shown(flag.default)})".replace("%", "%%")
@@ -105,5 +142,5 @@ def _complaint(argument: str) -> str:
     if not argument.startswith("--"):
         return f"expected flags such as --src=de, got {argument!r}"
     name = argument[2:].split("=")[0]
-    near = difflib.get_close_matches(name, [*FIELDS, *_ALIASES, "hparams_path"], n=1)
+    near = difflib.get_close_matches(name, [*FIELDS, *_ALIASES, *_WITHOUT_EFFECT, "hparams_path"], n=1)
     return f"unknown flag --{name}; " + (f"did you mean --{near[0]}?" if near else "--help lists all flags")

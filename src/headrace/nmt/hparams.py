@@ -73,6 +73,9 @@ class HParams:
     warmup_steps: int = _flag(0, "steps in which the rate rises from a hundredth to its full value")
     warmup_scheme: str = _flag("t2t", "shape of the warm-up; t2t rises exponentially", ("t2t",))
     decay_scheme: str = _flag("", "halvings of the rate late in training", ("", "luong5", "luong10", "luong234"))
+    start_decay_step: int | None = _flag(None, "instead of decay_scheme: the step from which the rate falls")
+    decay_steps: int | None = _flag(None, "instead of decay_scheme: steps from one fall to the next; else 10000")
+    decay_factor: float | None = _flag(None, "instead of decay_scheme: what a fall multiplies the rate by; else 0.98")
     max_gradient_norm: float = _flag(5.0, "gradients are scaled down to this global norm")
     num_train_steps: int = _flag(12000, "weight updates of the whole training")
     batch_size: int = _flag(128, "sentence pairs of one update")
@@ -98,6 +101,7 @@ class HParams:
     share_vocab: bool = _flag(False, "one vocabulary and one embedding for both languages")
     check_special_token: bool = _flag(True, "put <unk>, sos and eos before a vocabulary that lacks them")
     subword_option: str = _flag("", "how subwords are joined for writing and scoring", ("", "bpe", "spm"))
+    source_reverse: bool = _flag(False, "the encoder reads each source sentence from its end")
     src_max_len: int | None = _flag(50, "training: longer source sentences are cut")
     tgt_max_len: int | None = _flag(50, "training: longer target sentences are cut")
     src_max_len_infer: int | None = _flag(None, "evaluation and translation: longer sources are cut")
@@ -118,6 +122,9 @@ class HParams:
     ckpt: str | None = _flag(None, "checkpoint to translate with; none: the latest of out_dir")
     inference_input_file: str | None = _flag(None, "file to translate; without it the program trains")
     inference_output_file: str | None = _flag(None, "where the translations go, one a line")
+    inference_list: str | None = _flag(
+        None, "comma list of lines, counted from 0: only these are translated, each with a picture of its attention"
+    )
     inference_ref_file: str | None = _flag(None, "references that the translations are scored against")
     infer_batch_size: int = _flag(32, "sentences translated at once")
     infer_mode: str | None = _flag(
@@ -185,6 +192,11 @@ class HParams:
     def search(self) -> str:
         """How translations are found: greedy, sample or beam_search."""
         return self.infer_mode or ("beam_search" if self.beam_width > 0 else "greedy")
+
+    @property
+    def inference_lines(self) -> tuple[int, ...]:
+        """The lines that are asked for, if not all are."""
+        return tuple(int(number) for number in (self.inference_list or "").split(",") if number.strip())
 
     @property
     def external_eval_steps(self) -> int:
@@ -261,6 +273,7 @@ _AT_LEAST_ONE = (
     *("num_units", "num_layers", "num_encoder_layers", "num_decoder_layers", "batch_size", "num_train_steps"),
     *("src_max_len", "tgt_max_len", "src_max_len_infer", "tgt_max_len_infer", "steps_per_stats"),
     *("steps_per_external_eval", "infer_batch_size", "num_translations_per_input", "num_keep_ckpts"),
+    "decay_steps",
 )
 _NOT_NEGATIVE = (
     *("warmup_steps", "num_buckets", "beam_width", "num_intra_threads", "init_weight"),
@@ -281,6 +294,10 @@ def _check_ranges(hparams: HParams) -> None:
             raise HParamError(f"{name} must not be negative, got {value}")
     if not 0.0 <= hparams.dropout < 1.0:
         raise HParamError(f"dropout must be at least 0 and below 1, got {hparams.dropout}")
+    if hparams.inference_list is not None:
+        numbers = [number.strip() for number in hparams.inference_list.split(",") if number.strip()]
+        if not all(number.isdecimal() for number in numbers):
+            raise HParamError(f"inference_list must be a comma list of line numbers, got {hparams.inference_list!r}")
     if not 0.0 < hparams.sampling_top_p <= 1.0:
         raise HParamError(f"sampling_top_p must be above 0 and at most 1, got {hparams.sampling_top_p}")
     for name in ("learning_rate", "max_gradient_norm"):
@@ -325,6 +342,11 @@ def _check_together(hparams: HParams) -> None:
             f"num_translations_per_input may be at most {most} with {hparams.search} and "
             f"beam_width={hparams.beam_width}, got {hparams.num_translations_per_input}"
         )
+    falls = [name for name in ("start_decay_step", "decay_steps", "decay_factor") if getattr(hparams, name) is not None]
+    if falls and hparams.decay_scheme:
+        raise HParamError(f"give either decay_scheme={hparams.decay_scheme} or {falls[0]}, not both")
+    if hparams.decay_factor is not None and not 0.0 < hparams.decay_factor <= 1.0:
+        raise HParamError(f"decay_factor must be above 0 and at most 1, got {hparams.decay_factor}")
     if hparams.warmup_steps > hparams.num_train_steps:
         raise HParamError(
             f"warmup_steps must not exceed num_train_steps={hparams.num_train_steps}, got {hparams.warmup_steps}"

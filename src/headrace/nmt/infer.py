@@ -15,8 +15,9 @@ import headrace as hr
 from headrace.nmt import checkpoint, metrics
 from headrace.nmt.data import SEPARATORS, Vocabs
 from headrace.nmt.decode import EOS, translate
-from headrace.nmt.hparams import HParams
+from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Seq2Seq
+from headrace.nmt.plot import plot_attention
 
 __all__ = ["Translation", "Translator", "check_references", "read_lines", "score_lines", "translate_file"]
 
@@ -126,10 +127,22 @@ def read_lines(path: str | Path) -> list[str]:
 def translate_file(translator: Translator, source: str | Path, target: str | Path) -> list[str]:
     """Translates a file line by line into another; returns what it wrote, `num_translations_per_input` lines each.
 
+    With `inference_list` only the lines named there. Then a picture of the attention is written beside the target for
+    each, `TARGET` followed by the line's number and `.png`, if the model has attention.
+
     Raises:
         OSError: The source cannot be read, or the target not written; an older target is then as it was.
+        HParamError: `inference_list` names a line that the source hasn't.
     """
-    hypotheses = translator.nbest(read_lines(source), translator.hparams.num_translations_per_input)
+    texts, chosen = read_lines(source), translator.hparams.inference_lines
+    if beyond := [number for number in chosen if number >= len(texts)]:
+        raise HParamError(f"inference_list names line {beyond[0]}, but {source} has the lines 0 to {len(texts) - 1}")
+    sentences = [texts[number] for number in chosen] if chosen else texts
+    count = translator.hparams.num_translations_per_input
+    hypotheses = translator.nbest(sentences, count, attention=bool(chosen))
+    for number, (best, *_) in zip(chosen, hypotheses, strict=False):
+        if best.attention is not None and best.source:
+            plot_attention(f"{target}{number}.png", best.attention, best.source, best.words)
     lines = [hypothesis.text for sentence in hypotheses for hypothesis in sentence]
     write_lines(Path(target), lines)
     return lines

@@ -300,12 +300,26 @@ class Seq2Seq(nn.Module):
         x = F.embedding(words, embedding_VU, sparse=True)
         return x if frozen_V is None else torch.where(frozen_V[words].unsqueeze(-1), x.detach(), x)
 
+    def read(
+        self, x_SBU: Tensor, src_len_B: Tensor, real_SB: Tensor, masks: list[list[Tensor]] | None
+    ) -> tuple[Tensor, States]:
+        """Runs the encoder, with `source_reverse` from each sentence's end; the memory is in the source's order."""
+        assert self.encoder is not None
+        if not self.hparams.source_reverse:
+            memory_SBD, states = self.encoder(x_SBU, real_SB, masks)
+            return memory_SBD, states
+        at_SB = torch.arange(len(x_SBU), device=x_SBU.device)[:, None].expand(real_SB.shape)
+        turned_SB = torch.where(real_SB, src_len_B - 1 - at_SB, at_SB)
+        columns_B = torch.arange(len(src_len_B), device=x_SBU.device)
+        memory_SBD, states = self.encoder(x_SBU[turned_SB, columns_B], real_SB, masks)
+        return memory_SBD[turned_SB, columns_B], states
+
     def encode(self, src_BS: Tensor, src_len_B: Tensor) -> tuple[Memory | None, State]:
         """Reads source sentences to translate; returns what the decoder starts from."""
         real_SB = steps(src_BS.shape[1], src_len_B)
         memory_SBD = encoded = None
         if self.encoder is not None:
-            memory_SBD, encoded = self.encoder(F.embedding(src_BS.t(), self.src_embedding_VU), real_SB, None)
+            memory_SBD, encoded = self.read(F.embedding(src_BS.t(), self.src_embedding_VU), src_len_B, real_SB, None)
         return self.decoder.start(len(src_BS), memory_SBD, real_SB, encoded)
 
     def outputs(self, batch: Batch, masks: Masks | None = None) -> Tensor:
@@ -314,7 +328,7 @@ class Seq2Seq(nn.Module):
         real_SB = steps(batch.src_BS.shape[1], batch.src_len_B)
         memory_SBD = encoded = None
         if self.encoder is not None:
-            memory_SBD, encoded = self.encoder(x_SBU, real_SB, masks and masks.encoder)
+            memory_SBD, encoded = self.read(x_SBU, batch.src_len_B, real_SB, masks and masks.encoder)
         memory, state = self.decoder.start(len(batch.src_BS), memory_SBD, real_SB, encoded)
         outputs = []
         for t, y_BU in enumerate(y_TBU):

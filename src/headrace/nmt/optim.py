@@ -39,6 +39,9 @@ def learning_rate(hparams: HParams, step: int) -> float:
         start = hparams.num_train_steps * numerator // denominator
         distance = max(1, (hparams.num_train_steps - start) // halvings)
         rate *= 0.5 ** max(0, (step - start) // distance)
+    elif (hparams.start_decay_step, hparams.decay_steps, hparams.decay_factor) != (None, None, None):
+        factor = 0.98 if hparams.decay_factor is None else hparams.decay_factor
+        rate *= factor ** max(0, (step - (hparams.start_decay_step or 0)) // (hparams.decay_steps or 10000))
     return rate
 
 
