@@ -113,6 +113,7 @@ class HParams:
     steps_per_stats: int = _flag(100, "steps from one log line to the next; ten times this between saves")
     steps_per_external_eval: int | None = _flag(None, "steps between scorings; none: 50 times steps_per_stats")
     num_keep_ckpts: int = _flag(5, "latest checkpoints kept, beside the best ones")
+    avg_ckpts: bool = _flag(False, "also score the mean of the last num_keep_ckpts checkpoints, and keep the best one")
     compute_dtype: str = _flag(
         "float32", "inputs of the large matrix products in training; weights stay float32", ("float32", "bfloat16")
     )

@@ -21,6 +21,7 @@ import torch
 
 import headrace as hr
 from headrace.nmt import checkpoint, fast
+from headrace.nmt.average import average, last_weights
 from headrace.nmt.checkpoint import Checkpoint
 from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
 from headrace.nmt.evaluate import EvalSet, exp
@@ -290,12 +291,36 @@ class Run:
                     progress.add(f"{data.name}_{name}", value)
                     self.report.line(f"  {name} {data.name}: {value:.1f}")
             for name in self.hparams.metric_names:
-                found = progress.at(f"dev_{name}", progress.step)
-                if found is not None and (name not in progress.best or found > progress.best[name]):
-                    progress.best[name] = found
-                    checkpoint.save(self.best_dir(name), self.checkpoint())
-                    checkpoint.prune(self.best_dir(name), keep=1)
+                self.keep_best(name, self.checkpoint())
+            if self.hparams.avg_ckpts:
+                self.evaluate_average()
         self.mark = time.perf_counter()
+
+    def evaluate_average(self) -> None:
+        """Scores the mean of the last checkpoints, the present weights included, and keeps it."""
+        progress, count = self.progress, self.hparams.num_keep_ckpts
+        earlier = last_weights(self.out_dir, progress.step, count - 1)
+        if earlier is None:
+            self.report.line(f"# no average yet: it takes {count} checkpoints")
+            return
+        saved = dataclasses.replace(self.checkpoint(), weights=average([*earlier, self.model.state_dict()]))
+        translator = Translator(saved.model(), self.vocabs, self.hparams)
+        for data in self.eval_sets():
+            for name, value in data.scores(translator, self.out_dir / f"output_avg_{data.name}").items():
+                progress.add(f"{data.name}_avg_{name}", value)
+                self.report.line(f"  {name} {data.name}, average of {count} checkpoints: {value:.1f}")
+        checkpoint.save(self.out_dir / "avg_checkpoints", saved)
+        checkpoint.prune(self.out_dir / "avg_checkpoints", keep=1)
+        for name in self.hparams.metric_names:
+            self.keep_best(f"avg_{name}", saved)
+
+    def keep_best(self, name: str, saved: Checkpoint) -> None:
+        """Keeps a checkpoint if it scored better on dev than all before."""
+        found, best = self.progress.at(f"dev_{name}", self.progress.step), self.progress.best
+        if found is not None and (name not in best or found > best[name]):
+            best[name] = found
+            checkpoint.save(self.best_dir(name), saved)
+            checkpoint.prune(self.best_dir(name), keep=1)
 
     def sample(self, data: EvalSet, translator: Translator) -> None:
         """Shows the translation of a sentence drawn by seed and step."""
@@ -314,7 +339,8 @@ class Run:
 
     def best_dir(self, metric: str) -> Path:
         """Returns where the best checkpoint of a metric goes."""
-        return self.out_dir / f"best_{metric}"
+        of_average = metric.startswith("avg_")
+        return self.out_dir / (f"avg_best_{metric.removeprefix('avg_')}" if of_average else f"best_{metric}")
 
     def checkpoint(self) -> Checkpoint:
         """Returns the run as it is now."""
