@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import headrace as hr
 from headrace.nmt.checkpoint import CheckpointError
@@ -127,3 +128,47 @@ def test_some_lines_with_pictures_of_their_attention(translator: Translator, tmp
     translator.hparams = translator.hparams.replace(inference_list="6")
     with pytest.raises(HParamError, match=r"inference_list names line 6, but .*in\.txt has the lines 0 to 5"):
         translate_file(translator, source, target)
+
+
+@pytest.mark.parametrize("beam_width", [0, 3])
+def test_alignments_in_a_file(translator: Translator, tmp_path: Path, beam_width: int) -> None:
+    source, aligned = tmp_path / "in.txt", tmp_path / "aligned.txt"
+    source.write_text("\n".join(SENTENCES) + "\n")
+    translator.hparams = translator.hparams.replace(alignment_file=str(aligned), beam_width=beam_width)
+    translate_file(translator, source, tmp_path / "out.txt")
+    lines = aligned.read_text().splitlines()
+    expected = translator.translate(SENTENCES)
+    assert [len(line.split()) for line in lines] == [len(t.words) for t in expected]
+    for line, translation in zip(lines, expected, strict=True):
+        pairs = [tuple(map(int, pair.split("-"))) for pair in line.split()]
+        assert [target for _, target in pairs] == list(range(len(translation.words)))
+        assert all(0 <= place < len(translation.source) for place, _ in pairs)
+
+
+def test_unknown_words_come_from_the_source(translator: Translator) -> None:
+    translator.vocabs = translator.vocabs._replace(
+        tgt=hr.Vocab(["<unk>", "<s>", "</s>", *(f"x{i}" for i in range(len(translator.vocabs.tgt) - 3))])
+    )
+    with torch.no_grad():  # a model that says <unk>
+        translator.model.projection_UV[:, 1:] = 0
+        translator.model.projection_UV[:, 0] *= 100
+    plain = translator.translate(["w1 w2 w3"])[0]
+    translator.hparams = translator.hparams.replace(replace_unk=True)
+    (found,) = translator.translate(["w1 w2 w3"])
+    assert found.attention is None
+    assert [a if a != "<unk>" else b for a, b in zip(plain.words, found.words, strict=True)] == found.words
+    assert set(found.words) <= {"w1", "w2", "w3", *plain.words} - {"<unk>"}
+
+
+def test_what_a_translation_scores(translator: Translator) -> None:
+    translator.hparams = translator.hparams.replace(infer_batch_size=2)
+    found = translator.translate(SENTENCES)
+    scores = translator.score(SENTENCES, [t.text for t in found])
+    ended = [i for i, t in enumerate(found) if t.source and len(t.words) < 2 * len(t.source)]  # others have no eos
+    assert ended
+    for i in ended:
+        assert scores[i] == pytest.approx(found[i].score, abs=1e-4)
+    assert translator.score(SENTENCES[::-1], [t.text for t in found[::-1]]) == scores[::-1]
+    assert scores[1] < 0
+    with pytest.raises(hr.DataError, match="a target for each source, got 1 and 2"):
+        translator.score(["a"], ["b", "c"])

@@ -33,7 +33,14 @@ _SHAPE = (  # what a model cannot change after it was made
     *("attention", "attention_architecture", "output_attention", "pass_hidden_state", "share_vocab"),
     *("language_model", "embed_prefix", "source_reverse"),
 )
-_THIS_COMMAND_ONLY = ("ckpt", "inference_input_file", "inference_output_file", "inference_ref_file", "inference_list")
+_THIS_COMMAND_ONLY = (
+    "ckpt",
+    "inference_input_file",
+    "inference_output_file",
+    "inference_ref_file",
+    "inference_list",
+    "alignment_file",
+)
 
 
 class CheckpointError(hr.HeadraceError):

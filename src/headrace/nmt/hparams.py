@@ -133,6 +133,8 @@ class HParams:
         "greedy, sample or beam_search; none: beam_search where beam_width is above 0",
         ("greedy", "sample", "beam_search"),
     )
+    replace_unk: bool = _flag(False, "write the source word that was looked at most in the place of <unk>")
+    alignment_file: str | None = _flag(None, "where alignments go, in the format of Pharaoh: 0-0 1-2 …")
     beam_width: int = _flag(0, "hypotheses kept for a sentence")
     length_penalty_weight: float = _flag(0.0, "how far long hypotheses are favoured; 1.0 does well")
     coverage_penalty_weight: float = _flag(0.0, "how far hypotheses that leave out source words are punished")
@@ -333,6 +335,9 @@ def _check_together(hparams: HParams) -> None:
             f"pass_hidden_state must be true and the depths equal, got pass_hidden_state={hparams.pass_hidden_state} "
             f"with {hparams.encoder_layers} encoder and {hparams.decoder_layers} decoder layers"
         )
+    for name in ("replace_unk", "alignment_file"):
+        if getattr(hparams, name) and not hparams.attention:
+            raise HParamError(f"{name} goes by attention, which this model has not")
     if hparams.search == "beam_search" and hparams.beam_width == 0:
         raise HParamError("infer_mode=beam_search needs a beam_width above 0, for example --beam_width=10")
     if hparams.search == "sample" and hparams.sampling_temperature == 0:

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 import headrace as hr
 from headrace.nmt import checkpoint, metrics
+from headrace.nmt.align import pharaoh, replace_unknown
 from headrace.nmt.data import SEPARATORS, Vocabs
-from headrace.nmt.decode import EOS, translate
+from headrace.nmt.decode import EOS, SOS, translate
 from headrace.nmt.hparams import HParamError, HParams
-from headrace.nmt.model import Seq2Seq
+from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.plot import plot_attention
 
 __all__ = ["Translation", "Translator", "check_references", "read_lines", "score_lines", "translate_file"]
@@ -106,11 +107,46 @@ class Translator:
                 source = [word for word in texts[row].split(SEPARATORS) if word][: int(part.lengths[b])]
                 for k in range(min(n, result.ids_BKT.shape[1])):
                     words = self.vocabs.tgt.tokens(result.words(b, k))
-                    text = metrics.undo_subwords(" ".join(words), self.hparams.subword_option)
                     matrix = None
-                    if attention and result.alignments_BKTS is not None:
+                    if result.alignments_BKTS is not None and (attention or self.hparams.replace_unk):
                         matrix = result.alignments_BKTS[b, k, : len(words) + 1, : len(source)].numpy().copy()
+                        if self.hparams.replace_unk:
+                            words = replace_unknown(words, source, matrix)
+                        matrix = matrix if attention else None
+                    text = metrics.undo_subwords(" ".join(words), self.hparams.subword_option)
                     found[row].append(Translation(text, words, source, float(result.scores_BK[b, k]), matrix))
+        return found
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """Returns how likely the model finds given translations: the natural logarithm, summed over words and eos.
+
+        Args:
+            sources: Source sentences.
+            targets: A translation of each.
+
+        Raises:
+            DataError: There are not as many of one as of the other.
+        """
+        if len(sources) != len(targets):
+            raise hr.DataError(f"expected a target for each source, got {len(sources):,} and {len(targets):,}")
+        sides = zip((self.vocabs.src, self.vocabs.tgt), (list(sources), list(targets)), strict=True)
+        src, tgt = (vocab.encode(texts, separators=SEPARATORS) for vocab, texts in sides)
+        order = sorted(range(len(sources)), key=lambda i: (len(src[i]), len(tgt[i]), sources[i], targets[i]))
+        found = [0.0] * len(order)
+        for start in range(0, len(order), self.hparams.infer_batch_size):
+            rows = np.array(order[start : start + self.hparams.infer_batch_size])
+            source, target = src.take(rows), tgt.take(rows)
+            src_BS = torch.from_numpy(hr.pad(source, EOS)).long()
+            tgt_BT = torch.from_numpy(hr.pad(target, EOS)).long()
+            around = tgt_BT.new_full((len(rows), 1), SOS), tgt_BT.new_full((len(rows), 1), EOS)
+            lengths = torch.from_numpy(source.lengths), torch.from_numpy(target.lengths) + 1
+            src_BS = src_BS if src_BS.shape[1] else around[1]
+            batch = Batch(src_BS, lengths[0], torch.cat([around[0], tgt_BT, around[1]], dim=1), lengths[1])
+            with torch.inference_mode():
+                log_p_TB = self.model(batch).log_softmax(dim=2).gather(2, batch.tgt_out_TB[:, :, None])[:, :, 0]
+                totals_B = (log_p_TB * batch.real_TB).sum(dim=0)
+            for row, total in zip(rows.tolist(), totals_B.tolist(), strict=True):
+                found[row] = total
         return found
 
 
@@ -139,10 +175,16 @@ def translate_file(translator: Translator, source: str | Path, target: str | Pat
         raise HParamError(f"inference_list names line {beyond[0]}, but {source} has the lines 0 to {len(texts) - 1}")
     sentences = [texts[number] for number in chosen] if chosen else texts
     count = translator.hparams.num_translations_per_input
-    hypotheses = translator.nbest(sentences, count, attention=bool(chosen))
+    alignments = translator.hparams.alignment_file
+    hypotheses = translator.nbest(sentences, count, attention=bool(chosen or alignments))
     for number, (best, *_) in zip(chosen, hypotheses, strict=False):
         if best.attention is not None and best.source:
             plot_attention(f"{target}{number}.png", best.attention, best.source, best.words)
+    if alignments:
+        every = [hypothesis for sentence in hypotheses for hypothesis in sentence]
+        write_lines(
+            Path(alignments), ["" if h.attention is None else pharaoh(h.attention, len(h.words)) for h in every]
+        )
     lines = [hypothesis.text for sentence in hypotheses for hypothesis in sentence]
     write_lines(Path(target), lines)
     return lines
