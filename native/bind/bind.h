@@ -14,6 +14,7 @@ void bind_example(nanobind::module_& m);
 void bind_pack(nanobind::module_& m);
 void bind_permutation(nanobind::module_& m);
 void bind_ragged(nanobind::module_& m);
+void bind_resize(nanobind::module_& m);
 void bind_text(nanobind::module_& m);
 void bind_tfrecord(nanobind::module_& m);
 void bind_version(nanobind::module_& m);

@@ -160,6 +160,11 @@ def gather_rows(array: numpy.typing.NDArray[Any], index: numpy.typing.NDArray[nu
 def gather_ragged(values: numpy.typing.NDArray[Any], offsets: numpy.typing.NDArray[numpy.int64], index: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[Any], numpy.typing.NDArray[numpy.int64]]:
     """(values, offsets) of the rows `index`."""
 
+def resize_picture(picture: numpy.typing.NDArray[numpy.uint8], out: numpy.typing.NDArray[numpy.uint8], left: float, top: float, right: float, bottom: float, cubic: bool) -> None:
+    """
+    Part of a picture (height, width, channels) in the size of `out`, as Pillow makes it.
+    """
+
 class FileBytes:
     """The bytes of a file, mapped read-only, or of an array in memory."""
 

@@ -51,6 +51,15 @@ def test_pictures_of_records_files_and_tables_come_out_alike(tmp_path: pathlib.P
             hr.assert_resumable(data.shuffle(seed=1).batch(5), workers=(0, 2))
 
 
+def test_processes_decode_the_same(tmp_path: pathlib.Path) -> None:
+    for i, one in enumerate(photos(6)):
+        (tmp_path / f"p{i}.jpg").write_bytes(one)
+    data = hr.read_files(tmp_path / "*.jpg").shuffle(seed=4).decode_image("data", size=8).batch(2)
+    expected = [(batch["path"].tolist(), batch["data"].tolist()) for batch in hr.Loader(data)]
+    with hr.Loader(data, workers=1, mode="processes") as loader:
+        assert [(batch["path"].tolist(), batch["data"].tolist()) for batch in loader] == expected
+
+
 def _column(batch: Any, name: str) -> Any:
     return batch if name == "" else batch[1] if name == "1" else batch[name]
 

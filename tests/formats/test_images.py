@@ -144,10 +144,52 @@ def test_floats_are_from_0_to_1() -> None:
 
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic", "lanczos"])
-def test_interpolations_are_pillows(interpolation: Any) -> None:
-    pixels = smooth()
-    expected = Image.fromarray(pixels).resize((9, 5), Image.Resampling[interpolation.upper()])
-    assert (hr.decode_image(encode(pixels), size=(5, 9), interpolation=interpolation) == np.asarray(expected)).all()
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_interpolations_are_pillows(interpolation: Any, channels: int) -> None:
+    rng = np.random.default_rng(channels)
+    for height, width in ((24, 32), (1, 1), (3, 50), (64, 7), (65, 129)):
+        pixels = rng.integers(0, 256, (height, width, channels), np.uint8)
+        for size in ((5, 9), (1, 1), (31, 33), (100, 3), (224, 224)):
+            picture = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
+            how = Image.Resampling[interpolation.upper()]
+            if channels < 4 and interpolation in ("bilinear", "bicubic"):  # across first, as Pillow mostly does
+                picture = picture.resize((size[1], height), how)
+            expected = picture.resize(size[::-1], how)
+            options: Any = {"size": size, "interpolation": interpolation, "channels": channels}
+            found = hr.decode_image(encode(pixels[..., 0] if channels == 1 else pixels), **options)
+            assert (found == np.asarray(expected).reshape(found.shape)).all()
+
+
+def test_a_crop_is_pillows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from headrace.formats import images
+
+    rng = np.random.default_rng(5)
+    for height, width in ((24, 37), (301, 200), (50, 50), (9, 1000)):
+        data = encode(rng.integers(0, 256, (height, width, 3), np.uint8))
+        for size in ((8, 8), (7, 30), (224, 160)):
+            found = hr.decode_image(data, size=size, fit="crop")
+            with monkeypatch.context() as patched:
+                patched.setattr(images, "_LONGEST_SIDE", 0)  # so that Pillow does it
+                expected = hr.decode_image(data, size=size, fit="crop")
+            assert np.abs(found.astype(int) - expected).max() <= 1
+
+
+def test_what_the_core_can_not_resize_is_refused() -> None:
+    from headrace import _native
+
+    picture, out = np.zeros((4, 6, 3), np.uint8), np.zeros((2, 2, 3), np.uint8)
+    for left, top, right in ((0, 0, 7), (-1, 0, 6), (3, 0, 3), (0, float("nan"), 6)):
+        with pytest.raises(ValueError, match="the box lies within the picture"):
+            _native.resize_picture(picture, out, left, top, right, 4, False)
+    for wrong in (np.zeros((2, 2, 1), np.uint8), np.zeros((0, 2, 3), np.uint8)):
+        with pytest.raises(ValueError, match="pictures have sides of 1 to 65536 and equally many channels"):
+            _native.resize_picture(picture, wrong, 0, 0, 6, 4, False)
+
+
+def test_pixels_can_be_written_to() -> None:
+    several: list[Any] = [{}, {"size": 8}, {"size": 8, "fit": "pad"}, {"channels": 1}]
+    for options in several:
+        hr.decode_image(encode(smooth()), **options)[0, 0] = 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
