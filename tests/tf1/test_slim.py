@@ -243,3 +243,30 @@ def test_the_slim_program(tmp_path: pathlib.Path) -> None:
             assert hot.sum() == 4
         coord.request_stop()
         coord.join(threads)
+
+
+def test_pictures_of_a_graph() -> None:
+    """The parameters of TensorFlow's decoders, in its order."""
+    png, pixels = picture("PNG")
+    jpeg, _ = picture("JPEG", size=(17, 9))
+    frames = [pytest.importorskip("PIL.Image").new("RGB", (4, 3), colour) for colour in ("red", "lime")]
+    out = io.BytesIO()
+    frames[0].save(out, "GIF", save_all=True, append_images=frames[1:])
+    with tf.Session() as sess:
+        assert (sess.run(tf.image.decode_png(png, 0, tf.uint8, "name")) == pixels).all()
+        assert (sess.run(tf.image.decode_image(png, None)) == pixels).all()
+        assert sess.run(tf.image.decode_image(png, dtype=tf.float32)).max() <= 1
+        assert sess.run(tf.image.decode_jpeg(jpeg, 3)).shape == (9, 17, 3)
+        assert sess.run(tf.image.decode_jpeg(jpeg, 1, 4)).shape == (3, 5, 1)
+        assert sess.run(tf.image.decode_jpeg(jpeg, ratio=8, dct_method="INTEGER_FAST")).shape == (2, 3, 3)
+        assert sess.run(tf.image.decode_gif(out.getvalue())).shape == (2, 3, 4, 3)
+        assert sess.run(tf.image.decode_image(out.getvalue())).shape == (2, 3, 4, 3)
+        assert sess.run(tf.image.decode_image(out.getvalue(), expand_animations=False)).shape == (3, 4, 3)
+        for data in (png[:40], b"text", out.getvalue()):
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                sess.run(tf.image.decode_png(data))
+    for arguments in ({"ratio": 3}, {"try_recover_truncated": True}):
+        with pytest.raises(ValueError, match=r"ratio is 1, 2, 4 or 8, got 3|aren't recovered here"):
+            tf.image.decode_jpeg(jpeg, **arguments)
+    with pytest.raises(TypeError):
+        tf.image.decode_png(png, ratio=2)  # type: ignore[call-arg]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ class ResizeMethod:
     NEAREST_NEIGHBOR = 1
 
 
-def decode(data: bytes, channels: int = 0, still: bool = False) -> Any:
+def decode(data: bytes, channels: int = 0, still: bool = False, ratio: Any = 1) -> Any:
     """The pixels of a picture: [height, width, channels]; of a GIF [frames, height, width, 3] unless `still`.
 
     Raises:
@@ -61,7 +60,7 @@ def decode(data: bytes, channels: int = 0, still: bool = False) -> Any:
         if kind == "GIF":
             pixels = images.decode_frames(data)
         else:
-            pixels = images.ImageDecoder(0 if kind == "BMP" else channels).decode(data)
+            pixels = images.ImageDecoder(0 if kind == "BMP" else channels, ratio=ratio).decode(data)
     except DataError as error:
         raise _invalid(f"Invalid {kind} data, size {len(data)}: {error}") from error
     except ImportError as error:
@@ -79,23 +78,94 @@ def _invalid(message: str) -> errors.InvalidArgumentError:
     return errors.InvalidArgumentError(None, None, message)
 
 
-def _decoder(kind: str, still: bool, rank: int | None) -> Callable[..., Tensor]:
-    def build(contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None, **options: Any) -> Tensor:
-        x = convert(contents, string)
-        target = as_dtype(dtype)
-        dims = None if rank is None else [*[None] * (rank - 1), channels or (3 if rank == 4 else None)]
+def _decoded(
+    kind: str, contents: Any, channels: int | None, still: bool, rank: int | None, name: str | None,
+    dtype: Any = uint8, ratio: int = 1,
+) -> Tensor:  # fmt: skip
+    x, target, wanted = convert(contents, string), as_dtype(dtype), channels or 0
+    dims = None if rank is None else [*[None] * (rank - 1), wanted or (3 if rank == 4 else None)]
+    compute = lambda run, data: _typed(decode(data, wanted, still, ratio), target)  # noqa: E731
+    return add_op(kind, compute, [x], [(target, dims)], name).outputs[0]
 
-        def compute(run: Run, data: bytes) -> Any:
-            return _typed(decode(data, channels, still), target)
 
-        return add_op(kind, compute, [x], [(target, dims)], name).outputs[0]
-
-    build.__doc__ = f"""The pixels of a picture; {kind} looks at its first bytes for the format.
+def decode_image(
+    contents: Any, channels: int | None = None, dtype: Any = uint8, name: str | None = None,
+    expand_animations: bool = True,
+) -> Tensor:  # fmt: skip
+    """The pixels of a picture of any kind; of a GIF all frames, unless `expand_animations` is False.
 
     Raises:
         InvalidArgumentError: When it runs: for bytes that are no picture, or a damaged one.
     """
-    return build
+    if not expand_animations:
+        x, target = convert(contents, string), as_dtype(dtype)
+        first = lambda run, data: _typed(_first_frame(decode(data, channels or 0)), target)  # noqa: E731
+        return add_op("DecodeImage", first, [x], [(target, [None, None, channels or None])], name).outputs[0]
+    return _decoded("DecodeImage", contents, channels, False, None, name, dtype)
+
+
+def _first_frame(pixels: Any) -> Any:
+    return pixels[0] if pixels.ndim == 4 else pixels
+
+
+def decode_jpeg(
+    contents: Any,
+    channels: int = 0,
+    ratio: int = 1,
+    fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False,
+    acceptable_fraction: float = 1,
+    dct_method: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """The pixels of a still picture, whatever its kind.
+
+    Args:
+        contents: Its bytes.
+        channels: 1 or 3; 0 as the picture has it.
+        ratio: 1, 2, 4 or 8: by how much both sides are smaller.
+        fancy_upscaling: Ignored; Pillow decodes as with True.
+        try_recover_truncated: Not done here.
+        acceptable_fraction: Ignored.
+        dct_method: Ignored; Pillow decodes as with `"INTEGER_ACCURATE"`.
+        name: Of the operation.
+
+    Raises:
+        ValueError: For another ratio, or `try_recover_truncated`.
+        InvalidArgumentError: When it runs: for bytes that are no picture, or a damaged one.
+    """
+    if ratio not in (1, 2, 4, 8):
+        raise ValueError(f"ratio is 1, 2, 4 or 8, got {ratio!r:.60}")
+    if try_recover_truncated:
+        raise ValueError("pictures that are cut short aren't recovered here; leave out try_recover_truncated")
+    return _decoded("DecodeJpeg", contents, channels, True, 3, name, ratio=int(ratio))
+
+
+def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None) -> Tensor:
+    """The pixels of a still picture, whatever its kind.
+
+    Raises:
+        InvalidArgumentError: When it runs: for bytes that are no picture, or a damaged one.
+    """
+    return _decoded("DecodePng", contents, channels, True, 3, name, dtype)
+
+
+def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
+    """The pixels of a still picture, whatever its kind.
+
+    Raises:
+        InvalidArgumentError: When it runs: for bytes that are no picture, or a damaged one.
+    """
+    return _decoded("DecodeBmp", contents, channels, True, 3, name)
+
+
+def decode_gif(contents: Any, name: str | None = None) -> Tensor:
+    """The pixels of all frames of a GIF, [frames, height, width, 3].
+
+    Raises:
+        InvalidArgumentError: When it runs: for bytes that are no picture, or a damaged one.
+    """
+    return _decoded("DecodeGif", contents, 0, False, 4, name)
 
 
 def _typed(pixels: Any, target: Any) -> Any:
@@ -104,13 +174,6 @@ def _typed(pixels: Any, target: Any) -> Any:
     if target.name == "uint16":
         return pixels.astype(np.uint16) * 257
     return pixels.astype(target.as_numpy_dtype) / target.as_numpy_dtype(255)
-
-
-decode_image = _decoder("DecodeImage", False, None)
-decode_jpeg = _decoder("DecodeJpeg", True, 3)
-decode_png = _decoder("DecodePng", True, 3)
-decode_bmp = _decoder("DecodeBmp", True, 3)
-decode_gif = _decoder("DecodeGif", False, 4)
 
 
 def _sampled(images: Any, height: int, width: int, corners: bool, nearest: bool) -> Any:
