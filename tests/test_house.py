@@ -28,9 +28,9 @@ ALLOWED = {
     "formats": {"_native", "errors", "batch", "vocab"},  # vocab for text.py alone, see below
     "dataset": {"errors", "clock", "batch", "formats", "plan", "vocab"},
     "engine": {"errors", "clock", "batch"},
-    "state": {"errors", "dataset", "plan"},
-    "blocks": {"errors", "clock", "batch", "dataset", "engine", "plan", "state"},
-    "schedule": {"blocks", "dataset", "engine", "plan", "state"},
+    "state": {"errors", "dataset", "formats", "plan"},
+    "blocks": {"errors", "clock", "batch", "dataset", "engine", "formats", "plan", "state"},
+    "schedule": {"blocks", "dataset", "engine", "formats", "plan", "state"},
     "quality": {"errors", "dataset"},
     "profile": {"errors", "engine"},
     "runs": {"errors", "clock", "batch", "blocks", "dataset", "engine", "schedule"},

@@ -21,6 +21,7 @@ from headrace.clock import Clock
 from headrace.dataset import Patience, Program
 from headrace.engine import Mode, Result, StatsCollector
 from headrace.errors import DataError, StateError
+from headrace.formats.stream import Mark
 from headrace.plan import Blocks, Filling, Rows
 from headrace.state import Position
 
@@ -33,11 +34,13 @@ class Block:
         index: The block's number in the epoch.
         offset: The place in the block where the records begin.
         rows: The records.
+        streams: Where streams are before the block.
     """
 
     index: int
     offset: int
     rows: Rows
+    streams: tuple[Mark | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,8 @@ class RunAssembler(Assembler):
                 missing -= len(taken)
                 if not missing:
                     done += 1
-                    yield self._join(pending, Position(self._start.epoch, block.index, block.offset + last + 1, done))
+                    place = block.index, block.offset + last + 1
+                    yield self._join(pending, Position(self._start.epoch, *place, done, block.streams))
                     pending, missing = [], self._sifting.size
             if self._is_over():
                 break
@@ -199,6 +203,7 @@ class BucketAssembler(Assembler):
         self._plan = program.plan
         self._buckets = self._sifting.buckets
         self._skip = start.batch
+        self._begun: tuple[Mark | None, ...] = ()  # where streams are before the window
 
     def _cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
         epoch, done = self._start.epoch, self._start.done
@@ -211,13 +216,15 @@ class BucketAssembler(Assembler):
                 )
             for number, parts in enumerate(batches, skip + 1):
                 done += 1
-                yield self._join(parts, Position(epoch, window, number, done))
+                yield self._join(parts, Position(epoch, window, number, done, self._begun))
 
     def _of_window(self, blocks: Iterable[Result[Block]]) -> Iterator[list[tuple[Rows, Tree]]]:
         filling = Filling(self._buckets.batch_size, self._buckets.max_tokens, self._buckets.boundaries)
         pending: dict[int, list[tuple[Rows, Tree]]] = {}
-        for result in blocks:
+        for number, result in enumerate(blocks):
             block, (tree, kept) = result.piece, result.value
+            if not number:
+                self._begun = block.streams
             self._patience.saw(len(block.rows), len(kept))
             if not len(kept):
                 continue

@@ -12,6 +12,7 @@ import numpy as np
 from headrace.blocks import Block, first_block
 from headrace.dataset import Program
 from headrace.engine import StatsCollector
+from headrace.formats.stream import Mark
 from headrace.plan import Rows, Window
 from headrace.state import Position
 
@@ -66,6 +67,7 @@ class Schedule:
 
     def pieces(self, start: Position) -> Iterator[Piece]:
         """A rank's share of each batch."""
+        self._seek(start)
         if self._split == "records" or self._world_size == 1:
             for rows, after in self._batches(start):
                 share = rows.share(self._rank, self._world_size)
@@ -109,7 +111,7 @@ class Schedule:
                 found = self._advance(rows, done - start.done) if self._program.streams else len(rows)
                 done += 1
                 if found == len(rows):
-                    yield rows, Position(epoch, index, j + 1, done)
+                    yield rows, Position(epoch, index, j + 1, done, self._marks(epoch))
                 else:
                     if found:
                         yield rows.take(slice(found)), Position(epoch + 1)
@@ -119,7 +121,9 @@ class Schedule:
     def blocks(self, start: Position) -> Iterator[Block]:
         """The blocks from a position to the end of its epoch, the first from that place in it on."""
         assert self._program.sifting is not None
+        self._seek(start)
         index, offset = first_block(self._program, start)
+        marks = start.streams
         windows = self._program.plan.num_windows(start.epoch)
         while windows is None or index < windows:
             rows = self.window(start.epoch, index).rows(0).take(slice(offset, None))
@@ -129,10 +133,20 @@ class Schedule:
                 found = self._program.sifting.reader.advance(rows, np.ones(found, bool))
                 self._stats.planned(time.perf_counter() - began, "read")
             if found:
-                yield Block(index, offset, rows.take(slice(found)))
+                yield Block(index, offset, rows.take(slice(found)), marks)
             if found < len(rows):
                 return
-            index, offset = index + 1, 0
+            index, offset, marks = index + 1, 0, self._marks(start.epoch)
+
+    def _seek(self, start: Position) -> None:
+        """Sets the streams to where a run begins."""
+        for number, stream in enumerate(self._program.streams):
+            stream.cursor.seek(start.streams[number] if start.streams else None)
+
+    def _marks(self, epoch: int) -> tuple[Mark | None, ...]:
+        """Where the streams are that can tell."""
+        marks = tuple(stream.cursor.mark(epoch) for stream in self._program.streams)
+        return marks if any(mark is not None for mark in marks) else ()
 
     def _advance(self, rows: Rows, number: int) -> int:
         """Iterates streams on to a batch; they are read in the plan's order, before workers share out the batches."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.dataset.program import Program
 from headrace.errors import StateError
+from headrace.formats.stream import Mark
 from headrace.plan import FixedBatches
 
 VERSION = 1
@@ -25,12 +28,14 @@ class Position:
         window: The window of the plan, or the block.
         batch: Batches of the window that come before, or positions of the block.
         done: Batches of the epoch that come before, over all ranks.
+        streams: Where each stream is, if any can tell; None for those that can't.
     """
 
     epoch: int = 0
     window: int = 0
     batch: int = 0
     done: int = 0
+    streams: tuple[Mark | None, ...] = ()
 
 
 def dump(position: Position, program: Program) -> dict[str, Any]:
@@ -46,9 +51,43 @@ def dump(position: Position, program: Program) -> dict[str, Any]:
     if isinstance(program.plan, FixedBatches):
         # Nobody needs it to go on; with it a position can be moved where the data isn't at hand.
         document["batches"] = [program.plan.per_window, program.plan.num_batches(0) if not program.streams else None]
+    if any(mark is not None for mark in position.streams):
+        document["streams"] = [_dump_mark(mark) for mark in position.streams]
     return document
 
 
+def _dump_mark(mark: Mark | None) -> dict[str, Any] | None:
+    if mark is None:
+        return None
+    of, own = mark.state
+    try:
+        json.dumps(own, allow_nan=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StateError(
+            f"the state of a stream, from its {of}'s state_dict(), can't be written as JSON ({error}); let it hold "
+            "numbers, texts, lists and dicts alone"
+        ) from None
+    return {"record": mark.record, "of": of, "state": copy.deepcopy(own)}
+
+
+def _load_marks(given: Any, epoch: int) -> tuple[Mark | None, ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, (list, tuple)):
+        raise StateError(f"the loader's state is damaged: streams is {given!r:.60}, expected a list")
+    marks: list[Mark | None] = []
+    for part in given:
+        if part is None:
+            marks.append(None)
+            continue
+        known = isinstance(part, Mapping) and {"record", "of", "state"} <= set(part)
+        if not known or type(part["record"]) is not int or part["record"] < 0 or part["of"] not in _OWNERS:
+            raise StateError(f"the loader's state is damaged: {part!r:.80} is no place in a stream")
+        marks.append(Mark(epoch, part["record"], [part["of"], part["state"]]))
+    return tuple(marks)
+
+
+_OWNERS = ("iterator", "iterable", "shuffle")
 _NAMES = ("headrace", "epoch", "batch", "window", "data", "pipeline")
 
 
@@ -80,7 +119,7 @@ def parse(state: Mapping[str, Any]) -> Position:
     for number in numbers:
         if type(number) is not int or not 0 <= number < _LARGEST:
             raise StateError(f"the loader's state is damaged: {number!r:.60} is no position")
-    return Position(*numbers)
+    return Position(*numbers, streams=_load_marks(state.get("streams"), state["epoch"]))
 
 
 def load(state: Mapping[str, Any], program: Program) -> Position:
@@ -94,6 +133,10 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
     expected = dump(Position(), program)
     _compare("source", "data", list(state["data"]), expected["data"])
     _compare("step", "description", list(state["pipeline"]), expected["pipeline"])
+    if position.streams and len(position.streams) != len(program.streams):
+        raise StateError(
+            f"the state has places in {len(position.streams)} streams, the description has {len(program.streams)}"
+        )
     begun = position.window > 0 or position.batch > 0
     if program.sifting is not None and program.sifting.buckets is None:
         # What the filters leave isn't known, but of nothing there are no batches.
@@ -128,7 +171,7 @@ def skip(position: Position, program: Program, count: int) -> Position:
         if program.streams:
             if lacking:
                 raise StateError(f"the stream has no more than {done} batches in this epoch, asked for {lacking} more")
-            return Position(epoch, index, batch, done)
+            return Position(epoch, index, batch, done, position.streams)  # from there they are read on
         if not lacking:
             return Position(epoch + 1) if plan.is_over(epoch, index, batch) else Position(epoch, index, batch, done)
         if plan.num_batches(epoch + 1) == 0:

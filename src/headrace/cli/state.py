@@ -124,8 +124,6 @@ def skip(
       headrace state skip checkpoint.json 1000 --json
     """  # noqa: D301
     state = read_state(file, key)
-    if state.get("streams"):
-        raise StateError(f"{file}: it holds the state of a stream, which moves only as it is read")
     later = _moved_by_plan(state, batches, data) if data else _moved(file, state, batches)
     if output is None:
         print_json(later)

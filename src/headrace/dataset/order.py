@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from headrace import plan as plans
+from headrace.dataset.leaf import SourceNode
 from headrace.dataset.node import Node, Numbering, Records, walk
+from headrace.dataset.stream_shuffle import ShuffledStream
 from headrace.errors import PlanError
+from headrace.formats.stream import StreamSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,7 @@ class Reorder(Node):
         needs_length: Whether a stream, whose number of records isn't known, is refused.
         keeps_order: Whether the order is the same in every epoch.
         cut: Start, stop and step, if it is a slice.
+        stream: Makes a stream in the new order of a stream, where that can be done.
     """
 
     parent: Node
@@ -30,6 +34,7 @@ class Reorder(Node):
     needs_length: bool = True
     keeps_order: bool = True
     cut: tuple[int, int | None, int] | None = None
+    stream: Callable[[StreamSource], StreamSource] | None = None
 
     @property
     def parents(self) -> tuple[Node, ...]:
@@ -40,15 +45,23 @@ class Reorder(Node):
         """The words it was made with."""
         return self.words
 
+    def _remedy(self) -> str:
+        if self.stream is not None:
+            return "put it before repeat(); of a stream it comes right after from_iterable()"
+        also = "; shuffle(window=…) can shuffle a stream" if self.words.startswith("shuffle") else ""
+        return f"put it before repeat(), or read the records from a file, array or object with a length{also}"
+
     def build(self, numbering: Numbering) -> Records:
         """Wraps the parent's plan."""
+        parent = self.parent
+        if self.stream is not None and isinstance(parent, SourceNode) and isinstance(parent.source, StreamSource):
+            return SourceNode(self.stream(parent.source)).build(numbering)
         before = len(numbering.streams)
         built = self.parent.build(numbering)
         # A stream may be shorter than what take() makes of it, so its records are not all known to be there.
         if self.needs_length and (built.plan.length is None or len(numbering.streams) > before):
             raise PlanError(
-                f"{self.words} needs a known number of records, got an endless or streamed dataset; "
-                "put it before repeat(), or read the records from a file, array or object with a length"
+                f"{self.words} needs a known number of records, got an endless or streamed dataset; {self._remedy()}"
             )
         if built.sifted is not None and self.cut is not None:
             return replace(built, sifted=built.sifted.slice(*self.cut))  # counts what the filters leave
@@ -61,7 +74,9 @@ def shuffle(parent: Node, seed: int, window: int | None) -> Reorder:
     if window is None:
         return Reorder(parent, f"shuffle(seed={seed})", partial(plans.Shuffle, seed=seed), keeps_order=False)
     words = f"shuffle(seed={seed}, window={window})"
-    return Reorder(parent, words, partial(plans.WindowShuffle, seed=seed, window=window), keeps_order=False)
+    order = partial(plans.WindowShuffle, seed=seed, window=window)
+    stream = partial(ShuffledStream, seed=seed, window=window)
+    return Reorder(parent, words, order, keeps_order=False, stream=stream)
 
 
 def repeat(parent: Node, count: int | None) -> Reorder:

@@ -102,9 +102,11 @@ def from_dataset(items: Indexable, *, lengths: ArrayLike | None = None) -> Datas
 def from_iterable(items: Iterable[Any] | Callable[[], Iterable[Any]]) -> Dataset:
     """Takes the items of an iterable as records, in the order they come.
 
-    Their number isn't known, so `shuffle`, `repeat` and `bucket` can't be used, not even after `take`, and in a
-    `concat` they come last. With several ranks, each iterates all of it and keeps its own records. Restoring a saved
-    position starts the iterable again and passes over what was read.
+    Their number isn't known, so `shuffle` (but for `shuffle(window=…)` right after it) and `repeat` can't be used, not
+    even after `take`, and in a `concat` they come last. With several ranks, each iterates all of it and keeps its own
+    records. Restoring a saved position starts the iterable again and passes over what was read; unless it, or its
+    iterator, has `state_dict()` and `load_state_dict(state)`: then its state (for JSON) is part of the loader's, and
+    it goes on from there. Such an object is best made anew by a function, since each loader sets its own.
 
     Args:
         items: An iterable that can be iterated anew each epoch, or a function that returns one. A bare generator can

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from headrace.dataset.filter import look_at
 from headrace.dataset.leaf import StreamReader
 from headrace.dataset.node import Node, Numbering, Records
 from headrace.formats.source import Fingerprint
-from headrace.formats.stream import StreamSource
+from headrace.formats.stream import Opened, StreamSource
 from headrace.plan import Leaf
 
 
@@ -29,9 +28,9 @@ class SurvivorSource(StreamSource):
         self._built = built
         self._streams = streams
 
-    def start(self, epoch: int = 0) -> Iterator[Any]:
-        """From the first record of an epoch on."""
-        return look_at(self._built, self._streams, epoch)
+    def open(self, epoch: int = 0, state: Any = None) -> Opened:
+        """From the first record of an epoch on; it has no state."""
+        return Opened(look_at(self._built, self._streams, epoch))
 
     def fingerprint(self) -> Fingerprint:
         """Nothing of its own: the sources of the records have theirs."""
@@ -48,6 +47,8 @@ def build_in_order(part: Node, numbering: Numbering) -> Records:
     built = part.build(numbering)
     if built.sifted is None:
         return built
+    for stream in numbering.streams[before:]:
+        stream.cursor.marks = False  # it is read ahead of the plan
     source = SurvivorSource(built, len(numbering.streams) > before)
     leaf = next(numbering.leaves)
     reader = StreamReader(source, leaf)
