@@ -14,7 +14,7 @@ from headrace.engine.stats import Stage, WorkerStats
 
 def report(waited: float, *, workers: int = 1, batches: int = 40, **more: Any) -> Stats:
     """A report of 10 seconds; what isn't named otherwise is a stage."""
-    names = {"mode", "in_order", "cpus"}
+    names = {"mode", "in_order", "cpus", "cpu_pressure"}
     stages = {name.replace("_", " "): Stage(*s) for name, s in more.items() if name not in names}
     given = {name: value for name, value in more.items() if name in names}
     return Stats(
@@ -85,6 +85,13 @@ READ = "Convert the data once to a form that is read faster, or keep it in memor
             "map",
             f"{WAITED} 90% of the time, and 100% of the workers' time goes to 'map', most of it waiting, not "
             "computing. More workers would help: they wait at the same time.",
+        ),
+        (
+            report(8.0, read=(8.0, 1.0), cpu_pressure=0.9),
+            "read",
+            f"{WAITED} 80% of the time, and 100% of the workers' time goes to 'read', most of it waiting, for a "
+            "processor it seems: others keep this machine busy, so that something waits for one 90% of the time. Run "
+            "it where nothing else does, and no more workers than there are processors.",
         ),
         (
             report(8.0, workers=0, map=(8.0, 8.0)),

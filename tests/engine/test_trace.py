@@ -9,7 +9,7 @@ import numpy as np
 import headrace as hr
 from headrace.clock import Clock
 from headrace.engine import StatsCollector
-from headrace.engine.machine import _quota
+from headrace.engine.machine import _pressure, _quota
 from headrace.engine.trace import Trace, watch
 
 
@@ -53,6 +53,15 @@ def test_of_a_long_run_the_beginning_and_the_end_are_kept() -> None:
     first, last = trace.pieces.parts()
     assert [[span.number for span in part] for part in (first, last)] == [[0, 1, 2], [7, 8, 9]]
     assert [name for name, _ in first[0].stages] == ["read"]
+
+
+def test_whether_processors_are_short(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "cpu"
+    assert _pressure(path) == 0
+    path.write_text("some avg10=94.50 avg60=90.78 avg300=65.48 total=5553710809\nfull avg10=0.00\n")
+    assert _pressure(path) == 0.945
+    path.write_text("nothing of that kind")
+    assert _pressure(path) == 0
 
 
 def test_a_container_may_pay_for_fewer_processors(tmp_path: pathlib.Path) -> None:

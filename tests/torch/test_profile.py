@@ -49,6 +49,8 @@ def test_every_loader_is_watched() -> None:
     ((place, collector),) = seen.found
     assert pathlib.Path(place.rpartition(":")[0]) == pathlib.Path(__file__)
     assert collector.report().records == 8
+    assert collector.trace is not None
+    assert [span.number for span in collector.trace.pieces.parts()[0]] == [0, 1]
 
 
 def test_a_copy_has_a_runtime_of_its_own() -> None:

@@ -7,6 +7,7 @@ import os
 import pathlib
 
 _CGROUP = pathlib.Path("/sys/fs/cgroup")
+_PRESSURE = pathlib.Path("/proc/pressure/cpu")
 
 
 def usable_cpus() -> int:
@@ -17,6 +18,19 @@ def usable_cpus() -> int:
         count = os.cpu_count() or 1
     quota = _quota(_CGROUP)
     return max(1, count if quota is None else min(count, math.ceil(quota)))
+
+
+def cpu_pressure() -> float:
+    """The share of the last ten seconds in which something waited for a processor, 0 to 1; 0 if nobody tells."""
+    return _pressure(_PRESSURE)
+
+
+def _pressure(path: pathlib.Path) -> float:
+    try:
+        text = path.read_text()
+        return float(text.partition("avg10=")[2].split(maxsplit=1)[0]) / 100
+    except (OSError, ValueError, IndexError):  # not on every system
+        return 0.0
 
 
 def _quota(folder: pathlib.Path) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from headrace.clock import Clock
 from headrace.engine import verdict
-from headrace.engine.machine import usable_cpus
+from headrace.engine.machine import cpu_pressure, usable_cpus
 from headrace.engine.trace import Trace, announce
 
 Mode = Literal["inline", "threads", "processes"]
@@ -60,6 +60,7 @@ class Stats:
             planning, and reading what can only be read forward.
         per_worker: What each worker did.
         cpus: Processors that this process may use.
+        cpu_pressure: The share of the last seconds in which something on this machine waited for a processor.
         choice: With `workers="auto"`, what was chosen, and why.
     """
 
@@ -75,6 +76,7 @@ class Stats:
     in_order: float = 0.0
     per_worker: dict[int, WorkerStats] = field(default_factory=dict)
     cpus: int = 0
+    cpu_pressure: float = 0.0
     choice: str = ""
 
     @property
@@ -294,5 +296,6 @@ class StatsCollector:
             in_order=sum(in_order.values()),
             per_worker={number: WorkerStats(*did) for number, did in self._by_worker.items()},
             cpus=usable_cpus(),
+            cpu_pressure=cpu_pressure(),
             choice=self._choice,
         )

@@ -13,6 +13,7 @@ _TOO_SHORT = 0.05  # seconds
 _FREE = 0.05  # a consumer that waits less than this share of its time isn't held up by its data
 _IDLE = 0.6  # workers that are busy less than this share could have had the batch ready
 _MOST = 0.7
+_CROWDED = 0.5
 
 _PYTHON = ("map", "map batches", "filter", "collate", "fetch")  # stages that are the user's own functions, or call them
 _ADVICE = {
@@ -121,6 +122,13 @@ def _by_stage(stats: Stats, waited: str) -> Verdict:
             f"{sentence}: {stats.workers} threads keep {cores:.1f} processors busy between them, as they do when "
             "Python code holds the interpreter lock.",
             _advice(name, "More threads won't help; worker processes would."),
+        )
+    if _waits(stage) and stats.cpu_pressure > _CROWDED:
+        return Verdict(
+            name,
+            f"{sentence}, most of it waiting, for a processor it seems: others keep this machine busy, so that "
+            f"something waits for one {stats.cpu_pressure:.0%} of the time.",
+            "Run it where nothing else does, and no more workers than there are processors.",
         )
     if _waits(stage):
         sentence += ", most of it waiting for the disk" if name == "read" else ", most of it waiting, not computing"

@@ -225,6 +225,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         mark, batch, error = self._pull_sample() if self._dataset_kind == 1 else self._pull_piece()
         spent, cpu = time.perf_counter() - began, time.thread_time() - cpu
         self._clock.seconds = {"piece": (spent, cpu), "read": (spent, cpu)}
+        self._clock.began, self._clock.ended = began, began + spent
         stats = self._stats
         nbytes, records = size_of(batch)
         stats.waited(spent, ready=0)
