@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import http.server
 import pathlib
@@ -46,17 +47,24 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
             super().do_GET()
 
 
-@pytest.fixture
-def server(tmp_path: pathlib.Path) -> Iterator[str]:
-    pytest.importorskip("aiohttp")
-    handler = functools.partial(_Handler, directory=str(tmp_path))
+@contextlib.contextmanager
+def serving(handler: Any) -> Iterator[str]:
     httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=httpd.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{httpd.server_port}"
-    httpd.shutdown()
-    thread.join()
-    httpd.server_close()
+    try:
+        yield f"http://127.0.0.1:{httpd.server_port}"
+    finally:
+        httpd.shutdown()
+        thread.join()
+        httpd.server_close()
+
+
+@pytest.fixture
+def server(tmp_path: pathlib.Path) -> Iterator[str]:
+    pytest.importorskip("aiohttp")
+    with serving(functools.partial(_Handler, directory=str(tmp_path))) as url:
+        yield url
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB", "ZSTD"])
@@ -108,6 +116,42 @@ def test_a_web_server(tmp_path: pathlib.Path, server: str) -> None:
         list(hr.read_tfrecord(f"{server}/nothing.tfrecord"))
     with pytest.raises(OSError, match=r"http://127.*broken\.tfrecord"):
         list(hr.read_tfrecord(f"{server}/broken.tfrecord"))
+
+
+def test_no_server_and_one_that_streams(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("aiohttp")
+    with pytest.raises(FileNotFoundError, match=r"\(.*127\.0\.0\.1.*\): 'http://127\.0\.0\.1:9/none'"):
+        list(hr.read_tfrecord("http://127.0.0.1:9/none"))
+    whole = packed(tmp_path, records=[b"some data" * 99] * 500)
+
+    class Chunked(http.server.BaseHTTPRequestHandler):
+        """Sends without saying how much will come, and sometimes less."""
+
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_HEAD()
+            with contextlib.suppress(OSError):  # whoever looks at the beginning alone has gone by then
+                for start in range(0, len(whole), 50_000):
+                    part = whole[start : start + 50_000]
+                    if start and "cut" in self.path:
+                        self.close_connection = True
+                        return
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part))
+                self.wfile.write(b"0\r\n\r\n")
+
+    with serving(Chunked) as url:
+        assert list(hr.read_tfrecord(f"{url}/a.tfrecord")) == [b"some data" * 99] * 500
+        with pytest.raises((OSError, hr.DataError), match="cut"):
+            list(hr.read_tfrecord(f"{url}/cut.tfrecord"))
 
 
 def test_missing_packages_and_protocols(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,10 +33,13 @@ def _told(url: str) -> Iterator[None]:
     try:
         yield
     except (OSError, DataError, MemoryError) as error:
-        if isinstance(error, OSError) and error.filename is None and error.errno is None:
-            what = str(error) if str(error) not in ("", url) else "not found"
-            raise type(error)(error.errno or errno.EIO, what, url) from error
-        raise
+        if not isinstance(error, OSError) or error.filename is not None or error.errno is not None:
+            raise
+        # fsspec often says no more than the URL; what led there says why.
+        cause = error.__cause__ or error.__context__
+        text = str(error) if str(error) not in ("", url) else "not found"
+        number = errno.ENOENT if isinstance(error, FileNotFoundError) else errno.EIO
+        raise type(error)(number, f"{text} ({cause})" if cause and str(cause) else text, url) from error
     except ImportError as error:  # fsspec says which package a protocol needs
         raise ImportError(f"reading {url} needs another package: {error}", name=error.name) from error
     except Exception as error:
