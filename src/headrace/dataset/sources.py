@@ -17,7 +17,7 @@ from headrace.dataset.zip import Zip, check_names
 from headrace.errors import PlanError
 from headrace.formats.arrays import ArraySource
 from headrace.formats.files import Paths
-from headrace.formats.objects import Indexable, ObjectSource
+from headrace.formats.objects import Indexable, LengthsOf, ObjectSource
 from headrace.formats.sidecar import IndexMode
 from headrace.formats.stream import StreamSource
 from headrace.formats.text import TextSource
@@ -77,7 +77,7 @@ def from_arrays(arrays: Tree) -> Dataset:
     return Dataset(SourceNode(ArraySource(arrays)))
 
 
-def from_dataset(items: Indexable, *, lengths: ArrayLike | None = None) -> Dataset:
+def from_dataset(items: Indexable, *, lengths: ArrayLike | LengthsOf | None = None) -> Dataset:
     """Takes the items of any Python object with `__len__` and `__getitem__` as records.
 
     An object that has `__getitems__` is asked for a whole batch in one call. Worker threads call the object at the
@@ -85,7 +85,8 @@ def from_dataset(items: Indexable, *, lengths: ArrayLike | None = None) -> Datas
 
     Args:
         items: The object: a list, a torch dataset, one of your own.
-        lengths: One integer for each record, for `bucket`.
+        lengths: One integer for each record, for `bucket` and `pack`; or a function that takes an array of record
+            numbers and gives their lengths, where the records are too many for an array of them all.
 
     Raises:
         TypeError: If the object can't be indexed.

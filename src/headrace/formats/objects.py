@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,6 +23,33 @@ class Indexable(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
+LengthsOf = Callable[[NDArray[np.int64]], ArrayLike]
+"""Gives the lengths of records by their numbers, for data too large for an array of them all."""
+
+
+class ComputedLengths:
+    """Lengths that a function gives: indexed as an array of them all would be.
+
+    Args:
+        of: The function; it must give the same for the same record whenever it is called.
+    """
+
+    def __init__(self, of: LengthsOf) -> None:
+        self._of = of
+
+    def __getitem__(self, records: NDArray[np.int64]) -> NDArray[Any]:
+        lengths = np.asarray(self._of(records))
+        if lengths.shape != records.shape or (lengths.size and lengths.dtype.kind not in "iu"):
+            raise DataError(
+                f"the function given as lengths= gives one integer for each of {len(records):,} records asked for, "
+                f"got {lengths.dtype} of shape {lengths.shape}"
+            )
+        if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) < 1 << 31:
+            place = int(lengths.argmin() if lengths.min() < 0 else lengths.argmax())
+            raise DataError(f"lengths are within 0 … 2^31−1, got {lengths[place]} for record {records[place]}")
+        return lengths
+
+
 class ObjectSource(Source):
     """The items of a Python object.
 
@@ -30,7 +57,7 @@ class ObjectSource(Source):
 
     Args:
         items: The object.
-        lengths: Items of each record, for bucketing; shape `(records,)`.
+        lengths: Items of each record, for bucketing; shape `(records,)`. Or a function of record numbers.
 
     Raises:
         TypeError: If the object has no length or can't be indexed.
@@ -39,7 +66,7 @@ class ObjectSource(Source):
 
     kind = "dataset"
 
-    def __init__(self, items: Indexable, lengths: ArrayLike | None = None) -> None:
+    def __init__(self, items: Indexable, lengths: ArrayLike | LengthsOf | None = None) -> None:
         if not isinstance(items, Indexable):
             raise TypeError(
                 f"from_dataset needs an object with __len__ and __getitem__, got {type(items).__name__}; "
@@ -48,7 +75,11 @@ class ObjectSource(Source):
         self._items = items
         self._num_records = len(items)
         self._many = getattr(items, "__getitems__", None)
-        self._lengths = None if lengths is None else self._check_lengths(np.asarray(lengths))
+        self._lengths: NDArray[Any] | ComputedLengths | None = None
+        if callable(lengths) and not hasattr(lengths, "__array__"):
+            self._lengths = ComputedLengths(lengths)
+        elif lengths is not None:
+            self._lengths = self._check_lengths(np.asarray(lengths))
 
     def _check_lengths(self, lengths: NDArray[Any]) -> NDArray[Any]:
         if not lengths.size:
@@ -95,7 +126,7 @@ class ObjectSource(Source):
             )
         return Objects(read)
 
-    def lengths(self) -> dict[str, NDArray[Any]] | None:
+    def lengths(self) -> dict[str, Any] | None:
         """The lengths that were given."""
         return None if self._lengths is None else {"": self._lengths}
 

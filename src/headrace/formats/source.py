@@ -47,8 +47,10 @@ class Source(ABC):
     def column_names(self) -> list[str] | None:
         """The names of the columns that `read` gives (`""` for a bare one); None where only the data can tell."""
 
-    def lengths(self) -> dict[str, NDArray[Any]] | None:
-        """Items of each record, by column, where the index knows them; shape `(num_records,)`."""
+    def lengths(self) -> dict[str, Any] | None:
+        """Items of each record, by column, where the index knows them: arrays of shape `(num_records,)`, or what can be
+        indexed by record numbers as such an array.
+        """
         return None
 
     @abstractmethod
