@@ -82,7 +82,7 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
         real = slice(target.real)
         losses_N = sampled_cross_entropy(output_NU[real], model.projection_UV, words_N[real], candidates)
         return losses_N.sum() / len(batch.src_BS)
-    args = output_NU, model.projection_UV, words_N, target.real, dtype
+    args = output_NU, model.projection_UV, words_N, target.real, dtype, model.smoothing
     total: Tensor = CrossEntropy.apply(*args)  # type: ignore[no-untyped-call]
     return total / len(batch.src_BS)
 
@@ -187,14 +187,22 @@ def _run_attention(
 
 
 class CrossEntropy(Function):
-    """`apply(output_NU, projection_UV, words_N, real, dtype)`: the cross-entropy of the first `real` words, summed.
+    """The cross-entropy of the first `real` words, summed.
+
+    `apply(output_NU, projection_UV, words_N, real, dtype, smoothing)`
 
     Makes the gradients on the way, as the logits are not kept.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, output_NU: Tensor, projection_UV: Tensor, words_N: Tensor, real: int, dtype: torch.dtype
+        ctx: Any,
+        output_NU: Tensor,
+        projection_UV: Tensor,
+        words_N: Tensor,
+        real: int,
+        dtype: torch.dtype,
+        smoothing: float,
     ) -> Tensor:
         """Returns the sum."""
         wanted = any(ctx.needs_input_grad)
@@ -208,13 +216,18 @@ class CrossEntropy(Function):
             logits_NV = product(x_NU, weight_UV)
             d_logits_NV = torch.softmax(logits_NV, dim=1, dtype=output_NU.dtype)
             right_p_N1 = d_logits_NV.gather(1, right_N1)[: real - start]
-            if right_p_N1.min() < 1e-30:  # about to vanish: a bad start can be that sure of the wrong words
+            if smoothing:
+                log_p_NV = torch.log_softmax(logits_NV, dim=1, dtype=output_NU.dtype)[: real - start]
+                total -= (1.0 - smoothing) * log_p_NV.gather(1, right_N1[: real - start]).sum()
+                total -= smoothing * log_p_NV.mean(dim=1).sum()
+                d_logits_NV -= smoothing / d_logits_NV.shape[1]
+            elif right_p_N1.min() < 1e-30:  # about to vanish: a bad start can be that sure of the wrong words
                 log_p_NV = torch.log_softmax(logits_NV, dim=1, dtype=output_NU.dtype)
                 total -= log_p_NV.gather(1, right_N1)[: real - start].sum()
             else:
                 total -= right_p_N1.log_().sum()
             if d_output_NU is not None and d_projection_UV is not None:
-                d_logits_NV.scatter_add_(1, right_N1, d_logits_NV.new_full(right_N1.shape, -1.0))
+                d_logits_NV.scatter_add_(1, right_N1, d_logits_NV.new_full(right_N1.shape, smoothing - 1.0))
                 d_logits_NV[real - start :] = 0.0
                 d_logits_NV = d_logits_NV.to(dtype)
                 d_output_NU[rows] = product(d_logits_NV, weight_UV.t())
@@ -224,7 +237,7 @@ class CrossEntropy(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_total: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, d_total: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
         """Hands out the gradients."""
         d_output_NU, d_projection_UV = ctx.gradients
-        return d_output_NU.mul_(d_total), d_projection_UV.mul_(d_total), None, None, None
+        return d_output_NU.mul_(d_total), d_projection_UV.mul_(d_total), None, None, None, None

@@ -71,14 +71,20 @@ class HParams:
     optimizer: str = _flag("sgd", "rule of the weight update", ("sgd", "adam"))
     learning_rate: float = _flag(1.0, "step size; about 1.0 for sgd and 0.001 for adam")
     warmup_steps: int = _flag(0, "steps in which the rate rises from a hundredth to its full value")
-    warmup_scheme: str = _flag("t2t", "shape of the warm-up; t2t rises exponentially", ("t2t",))
-    decay_scheme: str = _flag("", "halvings of the rate late in training", ("", "luong5", "luong10", "luong234"))
+    warmup_scheme: str = _flag("t2t", "shape of the warm-up; t2t rises exponentially", ("t2t", "linear"))
+    decay_scheme: str = _flag(
+        "",
+        "halvings of the rate late in training, or its fall with the root of the steps after the warm-up",
+        ("", "luong5", "luong10", "luong234", "inverse_sqrt"),
+    )
     start_decay_step: int | None = _flag(None, "instead of decay_scheme: the step from which the rate falls")
     decay_steps: int | None = _flag(None, "instead of decay_scheme: steps from one fall to the next; else 10000")
     decay_factor: float | None = _flag(None, "instead of decay_scheme: what a fall multiplies the rate by; else 0.98")
     max_gradient_norm: float = _flag(5.0, "gradients are scaled down to this global norm")
     num_train_steps: int = _flag(12000, "weight updates of the whole training")
     batch_size: int = _flag(128, "sentence pairs of one update")
+    accumulate: int = _flag(1, "batches whose gradients make one update")
+    label_smoothing: float = _flag(0.0, "training: share of the probability that goes to all words alike")
     num_sampled_softmax: int = _flag(0, "training: predict among so many words that are drawn; 0: among all")
 
     # First weights and regularisation
@@ -276,7 +282,7 @@ _AT_LEAST_ONE = (
     *("num_units", "num_layers", "num_encoder_layers", "num_decoder_layers", "batch_size", "num_train_steps"),
     *("src_max_len", "tgt_max_len", "src_max_len_infer", "tgt_max_len_infer", "steps_per_stats"),
     *("steps_per_external_eval", "infer_batch_size", "num_translations_per_input", "num_keep_ckpts"),
-    "decay_steps",
+    *("decay_steps", "accumulate"),
 )
 _NOT_NEGATIVE = (
     *("warmup_steps", "num_buckets", "beam_width", "num_intra_threads", "init_weight"),
@@ -303,6 +309,8 @@ def _check_ranges(hparams: HParams) -> None:
             raise HParamError(f"inference_list must be a comma list of line numbers, got {hparams.inference_list!r}")
     if not 0.0 < hparams.sampling_top_p <= 1.0:
         raise HParamError(f"sampling_top_p must be above 0 and at most 1, got {hparams.sampling_top_p}")
+    if not 0.0 <= hparams.label_smoothing < 1.0:
+        raise HParamError(f"label_smoothing must be at least 0 and below 1, got {hparams.label_smoothing}")
     for name in ("learning_rate", "max_gradient_norm"):
         value = getattr(hparams, name)
         if not value > 0:
@@ -353,6 +361,10 @@ def _check_together(hparams: HParams) -> None:
         raise HParamError(f"give either decay_scheme={hparams.decay_scheme} or {falls[0]}, not both")
     if hparams.decay_factor is not None and not 0.0 < hparams.decay_factor <= 1.0:
         raise HParamError(f"decay_factor must be above 0 and at most 1, got {hparams.decay_factor}")
+    if hparams.decay_scheme == "inverse_sqrt" and hparams.warmup_steps == 0:
+        raise HParamError("decay_scheme=inverse_sqrt falls from the end of the warm-up: it needs warmup_steps above 0")
+    if hparams.label_smoothing and hparams.num_sampled_softmax:
+        raise HParamError("label_smoothing goes to all words: leave out num_sampled_softmax")
     if hparams.warmup_steps > hparams.num_train_steps:
         raise HParamError(
             f"warmup_steps must not exceed num_train_steps={hparams.num_train_steps}, got {hparams.warmup_steps}"

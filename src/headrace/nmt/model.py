@@ -341,11 +341,17 @@ class Seq2Seq(nn.Module):
         """Returns the logits of every target word given the right words before it: (T, B, V)."""
         return self.outputs(batch, masks) @ self.projection_UV
 
+    @property
+    def smoothing(self) -> float:
+        """The share of label smoothing: in training only, for perplexities to be those of the words."""
+        return self.hparams.label_smoothing if self.training else 0.0
+
     def loss(self, batch: Batch, masks: Masks | None = None) -> Tensor:
         """Returns the cross-entropy summed over all words that count, divided by the number of sentences."""
         output_NU, words_N = self.outputs(batch, masks).flatten(0, 1), batch.tgt_out_TB.flatten()
         if masks is not None and masks.candidates is not None:
             losses_N = sampled_cross_entropy(output_NU, self.projection_UV, words_N, masks.candidates)
         else:
-            losses_N = F.cross_entropy(output_NU @ self.projection_UV, words_N, reduction="none")
+            logits_NV, smoothing = output_NU @ self.projection_UV, self.smoothing
+            losses_N = F.cross_entropy(logits_NV, words_N, reduction="none", label_smoothing=smoothing)
         return (losses_N * batch.real_TB.flatten()).sum() / len(batch.src_BS)

@@ -20,7 +20,8 @@ _DECAYS = {"luong5": (1, 2, 5), "luong10": (1, 2, 10), "luong234": (2, 3, 4)}
 def learning_rate(hparams: HParams, step: int) -> float:
     """Returns the learning rate of an update.
 
-    It rises exponentially from a hundredth over the warm-up, stays, and is halved at equal distances late in training.
+    It rises over the warm-up, exponentially from a hundredth or in equal steps, stays, and is halved at equal distances
+    late in training; or it falls with the square root of the steps.
 
     Args:
         hparams: The settings.
@@ -32,9 +33,13 @@ def learning_rate(hparams: HParams, step: int) -> float:
         [1.0, 1.0, 0.5, 0.25, 0.125]
     """
     rate = hparams.learning_rate
-    if step < hparams.warmup_steps:
-        rate *= 0.01 ** ((hparams.warmup_steps - step) / hparams.warmup_steps)
-    if hparams.decay_scheme:
+    warmup = hparams.warmup_steps
+    if step < warmup:
+        linear = hparams.warmup_scheme == "linear"
+        rate *= (step + 1) / (warmup + 1) if linear else 0.01 ** ((warmup - step) / warmup)
+    if hparams.decay_scheme == "inverse_sqrt":
+        rate *= math.sqrt(warmup / max(step, warmup))
+    elif hparams.decay_scheme:
         numerator, denominator, halvings = _DECAYS[hparams.decay_scheme]
         start = hparams.num_train_steps * numerator // denominator
         distance = max(1, (hparams.num_train_steps - start) // halvings)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import headrace as hr
 from headrace.nmt import checkpoint, fast
@@ -139,6 +140,7 @@ class Run:
                 report.line(line)
         self.optimizer = Optimizer(self.model.parameters(), hparams)
         self.progress = Progress()
+        self.held: list[tuple[Batch, float]] = []  # batches whose gradients wait for the next update, and their losses
         self.mark = time.perf_counter()  # when the last step ended
         words = f"{len(self.vocabs.src):,} source and {len(self.vocabs.tgt):,} target words"
         weights = sum(p.numel() for p in self.model.parameters())
@@ -193,7 +195,8 @@ class Run:
         hparams, progress = self.hparams, self.progress
         first = progress.step
         for columns in self.loader:
-            self.update(to_batch(columns))
+            if not self.update(to_batch(columns)):
+                continue
             if progress.step % hparams.steps_per_stats == 0:
                 self.log()
             score = progress.step % hparams.external_eval_steps == 0
@@ -212,12 +215,21 @@ class Run:
 
     # every step ----------------------------------------------------------------------------------------------------
 
-    def update(self, batch: Batch) -> None:
-        """Makes one step."""
+    def update(self, batch: Batch) -> bool:
+        """Makes one step; with `accumulate`, after so many batches. Returns whether it did."""
         model, progress, window = self.model.train(), self.progress, self.progress.window
-        generator = torch.Generator().manual_seed(draw_seed(self.hparams, progress.step, "dropout"))
+        purpose = "dropout" + (f" {len(self.held)}" if self.held else "")
+        generator = torch.Generator().manual_seed(draw_seed(self.hparams, progress.step, purpose))
         loss = fast.loss(model, batch, model.draw_masks(batch, generator))
-        loss.backward()  # type: ignore[no-untyped-call]
+        if self.hparams.accumulate == 1:
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            (loss * len(batch.src_BS)).backward()  # type: ignore[no-untyped-call]
+            self.held.append((batch, loss.item()))
+            if len(self.held) < self.hparams.accumulate:
+                model.eval()
+                return False
+            batch, loss = self.mean_of_held()
         norm = self.optimizer.step(progress.step)
         model.eval()
         progress.step += 1
@@ -233,6 +245,22 @@ class Run:
         window.norm += norm
         self.mark = now
         self.report.advance(progress.step, f"ppl {exp(window.loss / window.tgt_words):.2f}")
+        return True
+
+    def mean_of_held(self) -> tuple[Batch, Tensor]:
+        """Makes the gradients those of the mean over all sentences held; returns what to count, and the loss."""
+        batches, losses = zip(*self.held, strict=True)
+        self.held.clear()
+        sizes = [len(batch.src_BS) for batch in batches]
+        for weight in self.model.parameters():
+            if weight.grad is not None:
+                weight.grad = weight.grad.coalesce() if weight.grad.is_sparse else weight.grad
+                weight.grad.mul_(1.0 / sum(sizes))
+        total = sum(loss * size for loss, size in zip(losses, sizes, strict=True))
+        lengths = (torch.cat([batch[part] for batch in batches]) for part in (1, 3))
+        src_len_B, tgt_len_B = lengths
+        counted = Batch(src_len_B[:, None], src_len_B, tgt_len_B[:, None], tgt_len_B)
+        return counted, torch.tensor(total / sum(sizes), dtype=torch.float64)
 
     def stop(self, why: str) -> None:
         """Ends a run that has diverged."""
