@@ -14,6 +14,7 @@ from torch.utils import data as torch_data
 
 from headrace.engine import Stats
 from headrace.profile import Profile, profile
+from headrace.torch.auto import _AutoDataLoaderIter
 from headrace.torch.fetch import MapFetcher, Skipped
 from headrace.torch.iterators import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
 from headrace.torch.order import Ranks
@@ -174,6 +175,8 @@ class DataLoader(torch_data.DataLoader[T_co]):
         return made
 
     def _iterator_class(self) -> type[_BaseDataLoaderIter]:
+        if self.mode == "auto":
+            return _AutoDataLoaderIter
         if self.mode == "inline" or not self.num_workers:
             return _SingleProcessDataLoaderIter
         if self.mode == "threads" or (self.mode != "processes" and self._gathers()):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.engine import HOLD, ProcessRun, run_threads
+from headrace.engine import HOLD, FreightError, ProcessRun, run_threads
 from headrace.errors import StateError, StuckError
 from headrace.torch.deliver import Pulled
 from headrace.torch.fetch import Extra, MapFetcher, size_of
@@ -46,20 +48,25 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         places = self._epoch.places if stream else None
         # Read by the workers alone: what the consumer notes in it later isn't theirs.
         setup = Setup(self._base_seed, self._epoch.resets, self._epoch.number, list(self._runtime.digests), places)
-        self._crew = loader._runtime.crew(loader)
-        self._run = ProcessRun(
-            self._crew,
-            pieces,
-            job,
-            self._stats,
-            prefetch=loader.prefetch_factor or 2,
-            max_bytes=MAX_BYTES,
-            timeout=loader.timeout or None,
-            in_order=loader.in_order,
-            seat_of=(lambda piece: int(piece[0])) if stream else None,
-            fresh=not loader.persistent_workers,
-            setup=setup,
-        )
+        how: dict[str, Any] = {
+            "prefetch": loader.prefetch_factor or 2,
+            "max_bytes": MAX_BYTES,
+            "timeout": loader.timeout or None,
+            "in_order": loader.in_order,
+            "seat_of": (lambda piece: int(piece[0])) if stream else None,
+            "fresh": not loader.persistent_workers,
+            "setup": setup,
+        }
+        crew = loader._runtime.crew(loader)
+        try:
+            self._run = ProcessRun(crew, pieces, job, self._stats, **how)
+        except FreightError:
+            # Locks, values and queues of multiprocessing are only inherited. Forking is safe enough if nobody can hold
+            # a lock of Python meanwhile; what other threads there are belongs to native code.
+            if crew.method != "auto" or threading.active_count() > 1 or not hasattr(os, "fork"):
+                raise
+            crew = loader._runtime.crew_of(crew.workers, "fork")
+            self._run = ProcessRun(crew, pieces, job, self._stats, **how)
 
     @property
     def _workers(self) -> list[WorkerHandle]:
@@ -159,6 +166,7 @@ class _ThreadsDataLoaderIter(_SingleProcessDataLoaderIter):
     """
 
     _batches: Any = None
+    _workers: tuple[Any, ...] = ()  # processes, of which there are none
 
     def _open(self, loader: Any) -> None:
         self._options = {

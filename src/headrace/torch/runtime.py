@@ -5,11 +5,9 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from headrace.engine import Crew, StatsCollector
+from headrace.engine import Auto, Crew, StatsCollector
 from headrace.torch.fetch import Skipped
 from headrace.torch.randomness import Guard
-
-_FEWEST = 2  # batches ahead
 
 
 class Runtime:
@@ -25,12 +23,14 @@ class Runtime:
         epochs: The number of the next epoch.
         resume: A state to go on from at the next iteration.
         last: The iterator that was made last.
+        auto: What `mode="auto"` has found out.
     """
 
     def __init__(self, workers: int, ahead: int, mode: Any, max_errors: int | None) -> None:
         self.epochs = 0
         self.resume: dict[str, Any] | None = None
         self.last: weakref.ref[Any] | None = None
+        self.auto: Auto | None = None
         self.digests: list[int] = []
         self.skipped: list[Skipped] = []
         self.guard = Guard()
@@ -40,9 +40,15 @@ class Runtime:
 
     def crew(self, loader: Any) -> Crew:
         """The loader's worker processes, which stay from epoch to epoch."""
+        if self._crew is not None and self._crew[0] == (int(loader.num_workers), "fork"):
+            return self._crew[1]  # what is read can't be sent
         context = loader.multiprocessing_context
         method = "auto" if context is None else context.get_start_method()
-        key = (int(loader.num_workers), method)
+        return self.crew_of(int(loader.num_workers), method)
+
+    def crew_of(self, workers: int, method: str = "auto") -> Crew:
+        """So many worker processes."""
+        key = (workers, method)
         if self._crew is None or self._crew[0] != key:
             self._crew = key, Crew(*key)  # type: ignore[arg-type]
         return self._crew[1]

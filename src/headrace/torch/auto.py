@@ -1,0 +1,78 @@
+"""Iterating a DataLoader that chooses by measuring where its batches are made (`mode="auto"`)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from headrace.clock import Clock
+from headrace.engine import Auto, ProcessRun, Result, run_auto, run_threads
+from headrace.torch.deliver import Pulled
+from headrace.torch.fetch import Extra, size_of
+from headrace.torch.iterators import _SingleProcessDataLoaderIter
+from headrace.torch.job import LoadJob, Setup
+from headrace.torch.order import Piece
+from headrace.torch.runs import MAX_BYTES
+
+
+class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
+    """Tries the first batches in the consumer's thread, then workers if those would help, and keeps what is best.
+
+    The choice holds for the loader's later epochs. Streams are read in the consumer's thread.
+    """
+
+    _results: Any = None
+
+    def _open(self, loader: Any) -> None:
+        super()._open(loader)
+        if self._dataset_kind == 1:
+            return
+        runtime = self._runtime
+        if runtime.auto is None:
+            runtime.auto = Auto(["inline", "threads" if self._gathers else "processes"], loader.num_workers or None)
+        prefetch = loader.prefetch_factor or 2
+        setup = Setup(self._base_seed, self._epoch.resets, self._epoch.number, list(runtime.digests))
+        job = LoadJob(loader.dataset, self._auto_collation, loader.collate_fn, loader.worker_init_fn, self._skip)
+
+        def processes(pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
+            crew = runtime.crew_of(workers)
+            run = ProcessRun(crew, pieces, job, self._stats, prefetch=prefetch, max_bytes=MAX_BYTES, setup=setup)
+            try:
+                yield from run
+            finally:
+                run.close()
+
+        def threads(pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
+            yield from run_threads(
+                pieces,
+                lambda piece, clock: self._fetch.timed(piece[1], clock),
+                self._stats,
+                workers=workers,
+                prefetch=prefetch,
+                max_bytes=MAX_BYTES,
+            )
+
+        runners: Any = {"inline": self._run_inline, "threads": threads, "processes": processes}
+        self._results = run_auto(self._pieces, runtime.auto, runners, self._stats, prefetch=prefetch)
+
+    def _run_inline(self, pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
+        for piece in pieces:
+            self._pieces = iter([piece])
+            mark, batch, error = super()._pull()
+            self._over = False
+            clock = Clock()
+            clock.seconds = self._clock.seconds
+            yield Result((mark, None), batch, error, 0, clock)
+
+    def _pull(self) -> Pulled:
+        if self._results is None:
+            return super()._pull()
+        result = next(self._results)
+        if result.error is None and result.clock.worker is not None:
+            value = result.value.batch if type(result.value) is Extra else result.value
+            self._stats.gave(size_of(value)[1])
+        return result.piece[0], result.value, result.error
+
+    def _close(self) -> None:
+        if self._results is not None:
+            self._results.close()

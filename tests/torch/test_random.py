@@ -1,0 +1,190 @@
+"""Random numbers belong to samples: the same ones for any workers, and none are taken from the consumer."""
+
+import itertools
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import headrace.torch as ht
+from headrace.torch import randomness
+from tests.torch.data import Holding, Noisy, Numbers, Seldom, Stream, same
+
+MODES: list[dict[str, Any]] = [
+    {},
+    {"num_workers": 1},
+    {"num_workers": 3},
+    {"num_workers": 2, "multiprocessing_context": "spawn"},
+    {"num_workers": 2, "mode": "threads"},
+    {"num_workers": 2, "mode": "inline"},
+    {"num_workers": 2, "in_order": False},
+    {"num_workers": 2, "persistent_workers": True},
+    {"mode": "auto"},
+]
+
+
+def epochs(dataset: Any, count: int = 2, **arguments: Any) -> list[list[Any]]:
+    torch.manual_seed(0)
+    loader = ht.DataLoader(dataset, batch_size=4, collate_fn=same, **arguments)
+    return [sorted(itertools.chain(*loader)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("arguments", MODES, ids=str)
+@pytest.mark.parametrize("kind", [Noisy, Holding, Seldom])
+def test_samples_dont_depend_on_workers(kind: Any, arguments: dict[str, Any]) -> None:
+    if kind is Seldom and arguments.get("mode") == "threads":
+        pytest.skip("threads find out with the first batch alone what draws (docs/torch.md)")
+    first, second = epochs(kind(50))
+    assert first != second
+    got = epochs(kind(50), **arguments)
+    assert got[0] == first
+    assert got[1] != first
+    if not arguments.get("persistent_workers"):  # these keep their base seed, as in torch
+        assert got[1] == second
+
+
+def test_every_sample_has_its_own_numbers() -> None:
+    for workers in (0, 2):
+        samples = list(itertools.chain(*epochs(Noisy(50), num_workers=workers)))
+        for column in range(1, 4):
+            assert len({sample[column] for sample in samples}) == 100
+        held = list(itertools.chain(*epochs(Holding(50), num_workers=workers)))
+        assert len({sample[1] for sample in held}) == len({sample[2] for sample in held}) == 100
+
+
+@pytest.mark.parametrize("dataset", [Noisy(9), Seldom(50), Numbers(9), Stream(9)], ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize("mode", ["inline", "threads"])
+def test_the_consumers_generators_are_left_alone(dataset: Any, mode: str) -> None:
+    if isinstance(dataset, Seldom) and mode == "threads":
+        pytest.skip("threads find out with the first batch alone what draws (docs/torch.md)")
+
+    def draws() -> tuple[float, ...]:
+        return random.random(), random.gauss(), float(np.random.randn()), float(torch.rand(()))
+
+    def seed() -> None:
+        random.seed(1)
+        np.random.seed(1)
+        torch.manual_seed(1)
+
+    seed()
+    loader = ht.DataLoader(dataset, batch_size=2, num_workers=1, mode=mode)  # type: ignore[arg-type]
+    batches = iter(loader)  # takes its base seed
+    got = []
+    for _ in batches:
+        got.append(draws())
+    seed()
+    torch.empty((), dtype=torch.int64).random_()
+    assert got == [draws() for _ in got]
+
+
+def test_the_numbers_drawn_are_torchs() -> None:
+    for given, shuffle in ((False, False), (False, True), (True, True)):
+        states = []
+        for kind in (torch.utils.data.DataLoader, ht.DataLoader):
+            torch.manual_seed(5)
+            generator = torch.Generator().manual_seed(6) if given else None
+            loader: Any = kind(Numbers(8), shuffle=shuffle, generator=generator)
+            order = [list(map(int, loader)) for _ in range(2)]
+            states.append((order, torch.rand(()), generator and generator.get_state().tolist()))
+        assert states[0] == states[1]
+
+
+def test_who_seeds_in_worker_init_fn_is_heeded() -> None:
+    loader = ht.DataLoader(Initial(4), num_workers=2, batch_size=2, worker_init_fn=seed_with_12345)
+    assert [batch.tolist() for batch in loader] == [[12345, 12345]] * 2
+
+
+class Initial(Numbers):
+    def __getitem__(self, i: int) -> int:
+        return torch.initial_seed()
+
+
+def seed_with_12345(worker: int) -> None:
+    torch.manual_seed(12345)
+
+
+def test_seeds_of_workers_are_torchs() -> None:
+    torch.manual_seed(2)
+    base = int(torch.empty((), dtype=torch.int64).random_().item())
+    torch.manual_seed(2)
+    loader = ht.DataLoader(Seeds(4), num_workers=2, batch_size=None, worker_init_fn=note_seeds)
+    rows = list(loader)
+    for worker, row in enumerate(rows[:2]):
+        random.seed(base + worker)
+        torch.manual_seed(base + worker)
+        np.random.seed(torch.utils.data._utils.worker._generate_state(base, worker))  # type: ignore[no-untyped-call]
+        assert row[0] == base + worker
+        assert row[1:] == [random.random(), float(torch.rand(())), float(np.random.rand())]
+
+
+class Seeds(Numbers):
+    drawn: Any = None
+
+    def __getitem__(self, i: int) -> Any:
+        return self.drawn
+
+
+def note_seeds(worker: int) -> None:
+    info = ht.get_worker_info()
+    info.dataset.drawn = (info.seed, random.random(), float(torch.rand(())), float(np.random.rand()))
+
+
+def test_threads_have_generators_of_their_own() -> None:
+    class Own(Numbers):
+        def __getitem__(self, i: int) -> Any:
+            rng = ht.get_worker_info().rng
+            return (
+                i,
+                rng.random_generator.random(),
+                float(rng.numpy_generator.random()),
+                rng.torch_generator.initial_seed(),
+            )
+
+    def rows() -> Any:
+        torch.manual_seed(0)
+        loader = ht.DataLoader(Own(40), batch_size=4, collate_fn=same, num_workers=3, mode="threads")
+        return list(itertools.chain(*loader))
+
+    if not hasattr(torch.utils.data._utils.worker, "_RNG"):
+        pytest.skip("this torch knows no generators of workers")
+    first = rows()
+    assert first[4:] == rows()[4:]
+    assert len({row[1] for row in first[4:]}) == 36
+
+
+def test_threads_that_would_share_generators_arent_used(caplog: pytest.LogCaptureFixture) -> None:
+    list(ht.DataLoader(Noisy(9), num_workers=2, mode="threads"))
+    assert "draws from the random generators of the process" in caplog.text
+
+
+def test_generators_are_found_where_they_are_held() -> None:
+    dataset = ht.Subset(Holding(), [1, 2])
+    found = randomness.held_generators(dataset)
+    assert len(found) == 2
+    before = [randomness.digest(generator) for generator in found]
+    randomness.seed_held(found, before, 0, 5)
+    once = [randomness.digest(generator) for generator in found]
+    randomness.seed_held(found, before, 0, 5)
+    assert once == [randomness.digest(generator) for generator in found] != before
+
+
+@pytest.mark.parametrize(
+    "held", [np.random.RandomState(1), torch.Generator(), random.Random(1), np.random.default_rng()]
+)
+def test_generators_of_all_kinds_are_seeded(held: Any) -> None:
+    origin = randomness.digest(held)
+    seen = set()
+    for key in range(3):
+        randomness.seed_held([held], [origin], 0, key)
+        seen.add(randomness.digest(held))
+    assert len(seen) == 3
+
+
+def test_pythons_generator_is_copied_as_bytes() -> None:
+    twister = randomness._Twister()
+    saved = twister.save()
+    first = [random.random() for _ in range(700)]
+    twister.restore(saved)
+    assert first == [random.random() for _ in range(700)]
