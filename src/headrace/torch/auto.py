@@ -18,7 +18,8 @@ from headrace.torch.runs import MAX_BYTES
 class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
     """Tries the first batches in the consumer's thread, then workers if those would help, and keeps what is best.
 
-    The choice holds for the loader's later epochs. Streams are read in the consumer's thread.
+    How many workers there are is part of the choice, which holds for the loader's later epochs. Streams are read in the
+    consumer's thread.
     """
 
     _results: Any = None
@@ -29,7 +30,7 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
             return
         runtime = self._runtime
         if runtime.auto is None:
-            runtime.auto = Auto(["inline", "threads" if self._gathers else "processes"], loader.num_workers or None)
+            runtime.auto = Auto(["inline", "threads" if self._gathers else "processes"])
         prefetch = loader.prefetch_factor or 2
         setup = Setup(self._base_seed, self._epoch.resets, self._epoch.number, list(runtime.digests))
         job = LoadJob(loader.dataset, self._auto_collation, loader.collate_fn, loader.worker_init_fn, self._skip)

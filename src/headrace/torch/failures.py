@@ -37,7 +37,7 @@ def _rebuilt(error: WorkerError) -> BaseException:
     built: BaseException | None = None
     if kind is KeyError:
         built = KeyError(KeyErrorMessage(message))
-    elif kind is not None and isinstance(original, Exception):
+    elif kind is not None and isinstance(original, Exception) and not isinstance(original, StopIteration):
         with contextlib.suppress(Exception):
             built = kind(message=message) if getattr(kind, "message", None) else kind(message)
         if built is not None and type(built) is not kind:
@@ -56,10 +56,9 @@ def _copy_attributes(original: BaseException, built: BaseException) -> None:
         if name != "__notes__":
             with contextlib.suppress(Exception):
                 setattr(built, name, value)
-    if isinstance(original, OSError):
-        for name in ("errno", "strerror", "filename"):
-            with contextlib.suppress(Exception):
-                setattr(built, name, getattr(original, name))
+    if isinstance(original, OSError) and isinstance(built, OSError) and original.errno is not None:
+        # All three, or none would be shown.
+        built.strerror, built.errno, built.filename = str(built), original.errno, original.filename
 
 
 _SIGNAL_WORDS = {

@@ -53,7 +53,7 @@ class DataLoader(torch_data.DataLoader[T_co]):
         pin_memory_device: Without effect, as in torch.
         in_order: Whether batches come in the sampler's order; otherwise as they are ready.
         mode: Where batches are made: `"inline"`, `"threads"`, `"processes"`, `"auto"` (chosen by measuring the first
-            batches); None: what `num_workers` means in torch.
+            batches, and so is the number of workers); None: what `num_workers` means in torch.
         rank: This process's number among those that train together.
         world_size: How many these are. Each gets `batch_size` samples of each step; no `DistributedSampler` is needed.
         uneven: What becomes of a last step that can't be shared out evenly: `"pad"` repeats samples from the beginning,
