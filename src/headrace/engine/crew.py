@@ -58,6 +58,7 @@ class Crew:
 
     def __del__(self) -> None:
         if hasattr(self, "resting") and not sys.is_finalizing():
+            self.workers = 0  # a run that dies with it, and later, must not leave it any
             self.close()
 
     def close(self) -> None:
@@ -101,14 +102,14 @@ class Crew:
         return None
 
     def _suits(self, worker: Worker, contract: Contract) -> bool:
-        return worker.owner == os.getpid() and worker.is_alive() and contract.fits(worker)
+        return worker.is_usable() and contract.fits(worker)
 
     def take_back(self, workers: list[Worker], *, lend: bool, keep: bool) -> None:
         """Workers of a run that is over: they rest, but for those that are too many or can't be of use again."""
         with _market:
             self.lends = lend
             room = max(0, self.workers - len(self.resting)) if keep else 0
-            kept = [worker for worker in workers if worker.is_alive()][:room]
+            kept = [worker for worker in workers if worker.is_usable()][:room]
             self.resting += kept
         dismiss([worker for worker in workers if worker not in kept])
 

@@ -67,7 +67,8 @@ class Worker:
         self.pending: dict[tuple[int, int], tuple[Arena, int] | None] = {}
         self._process: BaseProcess | subprocess.Popen[bytes] | None = None
         self._zygote: _Zygote | None = None  # held, for its workers end with it
-        self._ended: int | None = None
+        self._gone = False
+        self._code: int | None = None
         self.pidfd = -1
         try:
             self.pid = self._start(end, inherited)
@@ -99,24 +100,32 @@ class Worker:
         return f"Worker(pid {self.pid}, {self.origin})"
 
     def is_alive(self) -> bool:
-        """Whether the process is still there."""
-        return self._status() is None
+        """Whether the process is still there. Asks nobody but the system: the garbage collector may want to know."""
+        if self._gone:
+            return False
+        if isinstance(self._process, subprocess.Popen):
+            self._gone = self._process.poll() is not None
+        elif self._process is not None:
+            self._gone = self._process.exitcode is not None
+        else:
+            self._gone = _is_gone(self.pidfd, self.pid)
+        return not self._gone
 
-    def _status(self) -> int | None:
-        """Its exit code, minus the signal's number if that ended it; None while it runs."""
-        if self._ended is None:
-            if isinstance(self._process, subprocess.Popen):
-                self._ended = self._process.poll()
-            elif self._process is not None:
-                self._ended = self._process.exitcode
-            elif self._zygote is not None and _is_gone(self.pidfd, self.pid):
-                self._ended = self._zygote.status(self.pid)
-        return self._ended
+    def is_usable(self) -> bool:
+        """Whether work can be sent to it. The garbage collector closes channels before it finalises their users."""
+        return self.owner == os.getpid() and self.channel.fileno() >= 0 and self.is_alive()
 
     @property
     def exitcode(self) -> int | None:
         """As of `multiprocessing.Process`: None while it runs, negative if a signal ended it."""
-        return self._status()
+        if self._code is None and not self.is_alive():
+            if isinstance(self._process, subprocess.Popen):
+                self._code = self._process.poll()
+            elif self._process is not None:
+                self._code = self._process.exitcode
+            elif self._zygote is not None:
+                self._code = self._zygote.status(self.pid)
+        return self._code
 
     def wait(self, seconds: float) -> bool:
         """Waits for its end; whether it has come."""
@@ -144,14 +153,19 @@ class Worker:
         self.channel.close()
 
     def bury(self, grace: float) -> None:
-        """Waits for the end of a dismissed worker, makes it so after some seconds, and lets go of all that it had."""
+        """Waits for the end of a dismissed worker, makes it so after some seconds, and lets go of all that it had.
+
+        The garbage collector may come here in the middle of anything, so nothing here waits for a lock.
+        """
         self.channel.close()
         if self.owner == os.getpid():
             if not self.wait(grace):
                 self.kill()
                 self.wait(10.0)
-            if self.origin == "fork" and not self.is_alive():
-                cast("BaseProcess", self._process).close()
+            if self.origin == "fork" and self._process is not None and not self.is_alive():
+                process = cast("BaseProcess", self._process)
+                self._code = process.exitcode
+                process.close()
                 self._process = None
         for slot in self.pending.values():
             if slot is not None:

@@ -30,18 +30,28 @@ def fork_workers(fd: int) -> None:
     parent = os.getppid()
     channel = Channel(socket.socket(fileno=fd))
     ended: dict[int, int] = {}
+    # A worker's end wakes the loop below, so that it doesn't stay a zombie.
+    woken, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     with contextlib.suppress(EOFError, OSError):
         while os.getppid() == parent:
-            if not channel.has_news and not select.select([channel.fileno()], [], [], 1.0)[0]:
-                continue
+            _reap(-1, ended)
+            if not channel.has_news:
+                news, _, _ = select.select([channel.fileno(), woken], [], [], 1.0)
+                if woken in news:
+                    os.read(woken, 4096)
+                if channel.fileno() not in news:
+                    continue
             (kind, *what), fds = channel.receive()
             if kind == "fork":
-                channel.send(("pid", _fork(channel, *fds)))
+                pid = _fork(channel, (woken, waker), *fds)
+                ended.pop(pid, None)  # of an earlier process with this number
+                channel.send(("pid", pid))
             elif kind == "status":
                 channel.send(("status", _reap(what[0], ended)))
             else:
                 _import(*what)
-            _reap(-1, ended)
     os._exit(0)
 
 
@@ -62,7 +72,7 @@ def serve_alone(fd: int, page: int, by_signal: bool) -> None:
     os._exit(0)
 
 
-def _fork(channel: Channel, end: int, page: int) -> int:
+def _fork(channel: Channel, pipe: tuple[int, int], end: int, page: int) -> int:
     zygote = os.getpid()
     pid = os.fork()
     if pid:
@@ -71,6 +81,9 @@ def _fork(channel: Channel, end: int, page: int) -> int:
         return pid
     try:
         channel.close()
+        signal.set_wakeup_fd(-1)
+        for fd in pipe:
+            os.close(fd)
         serve(Channel(socket.socket(fileno=end)), Page(page), zygote, True)
         sys.stdout.flush()
         sys.stderr.flush()
