@@ -163,6 +163,22 @@ void each_entry(WireBytes message, bool lists, const Use& use) {
   }
 }
 
+// The keys of a message, for who looks for another; of its lists, or of its features.
+std::string keys_of(WireBytes message, bool lists) {
+  constexpr std::size_t kMost = 20;
+  std::string text;
+  std::size_t count = 0;
+  each_entry(message, lists, [&](bool list, WireBytes key, WireBytes) {
+    if (list != lists || ++count > kMost) return;
+    text += count > 1 ? ", '" : "'";
+    if (key.size > 0) text.append(reinterpret_cast<const char*>(key.data), key.size);
+    text += "'";
+  });
+  if (count > kMost) text += " and " + std::to_string(count - kMost) + " more";
+  const std::string what = lists ? "feature lists" : "features";
+  return count > 0 ? " (its " + what + " are " + text + ")" : " (it has no " + what + ")";
+}
+
 // What is wanted is not what is there.
 struct Unwanted {
   std::string text;
@@ -180,7 +196,10 @@ bool take_feature(const WantedFeature& wanted, WireBytes feature, ExampleValues&
   const auto found = static_cast<std::int64_t>(values.size(wanted.kind) - before);
   if (wanted.count >= 0 && found != wanted.count) {
     throw Unwanted{"expected " + std::to_string(wanted.count) +
-                   (wanted.count == 1 ? " value, found " : " values, found ") + std::to_string(found)};
+                   (wanted.count == 1 ? " value, found " : " values, found ") + std::to_string(found) +
+                   (found == 0 && wanted.fallback.size(wanted.kind) > 0
+                        ? "; its list is there, though empty, so the default isn't taken"
+                        : "")};
   }
   if (found % wanted.multiple != 0) {
     throw Unwanted{"expected a multiple of " + std::to_string(wanted.multiple) + " values, found " +
@@ -323,7 +342,7 @@ ExampleFault ExampleParser::parse(std::span<const std::uint8_t> data, std::span<
         if (!there && wanted.required) {
           const bool any = wanted.list || wanted.count < 0;
           throw Unwanted{std::string("it is required, and isn't there; ") +
-                         (any ? "say allow_missing=True" : "give it a default")};
+                         (any ? "say allow_missing=True" : "give it a default") + keys_of(message, wanted.list)};
         }
       }
     } catch (const Malformed& error) {

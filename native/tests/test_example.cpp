@@ -79,7 +79,7 @@ TEST(what_is_there_must_be_what_is_wanted) {
   CHECK_EQ(fault_of(two, want("i", ExampleKind::kFloat)),
            "feature 'i', as wanted: expected a float list, found an int64 list");
   CHECK_EQ(fault_of(two, want("x", ExampleKind::kInt64, 1, true)),
-           "feature 'x', as wanted: it is required, and isn't there; give it a default");
+           "feature 'x', as wanted: it is required, and isn't there; give it a default (its features are 'i')");
   CHECK_EQ(fault_of(two, want("i", ExampleKind::kInt64, -1, false, false, 3)),
            "feature 'i', as wanted: expected a multiple of 3 values, found 2");
   // An empty list is there, and has no values, whatever the default.
@@ -88,7 +88,9 @@ TEST(what_is_there_must_be_what_is_wanted) {
     wanted.fallback.ints.push(9);
     return wanted;
   };
-  CHECK_EQ(fault_of(example("i", field(3, "")), with_default()), "feature 'i', as wanted: expected 1 value, found 0");
+  CHECK_EQ(fault_of(example("i", field(3, "")), with_default()),
+           "feature 'i', as wanted: expected 1 value, found 0; its list is there, though empty, so "
+           "the default isn't taken");
   CHECK_EQ(parse({example("i", "")}, with_default()).columns[0].values.ints[0], 9);
   CHECK_EQ(parse({two, example("i", ints("\x01"))}, want("i", ExampleKind::kInt64, 1)).fault.row, 0);
 }

@@ -199,3 +199,23 @@ def test_records_to_infer_from(tmp_path: pathlib.Path, records: Any) -> None:
     (tmp_path / "a").touch()
     with pytest.raises(ValueError, match="records is"):
         hr.infer_example(tmp_path / "a", records=records)
+
+
+def test_what_is_missing_is_told_with_what_there_is() -> None:
+    message = hr.encode_example({"image/label": 1, "image/name": "x"})
+    with pytest.raises(hr.DataError, match=r"give it a default \(its features are 'image/(label|name)', 'image/"):
+        parse_examples([message], {"label": INT})
+    with pytest.raises(hr.DataError, match=r"\(it has no features\)"):
+        parse_examples([b""], {"label": INT})
+    many = hr.encode_example({f"k{number}": 1 for number in range(25)})
+    with pytest.raises(hr.DataError, match=r"'k19' and 5 more\)"):
+        parse_examples([many], {"label": INT})
+    steps = hr.encode_sequence_example({"a": 1}, {"words": [["x"]]})
+    with pytest.raises(hr.DataError, match=r"\(its feature lists are 'words'\)"):
+        list(hr.from_dataset([steps]).parse_sequence_example({}, {"tokens": hr.FixedLenSequence((), "int64")}))
+
+
+def test_an_empty_list_does_not_take_the_default() -> None:
+    message = hr.encode_example({"a": np.empty(0, np.int64)})
+    with pytest.raises(hr.DataError, match="found 0; its list is there, though empty, so the default"):
+        parse_examples([message], {"a": hr.FixedLen((), "int64", 5)})
