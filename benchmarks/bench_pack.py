@@ -33,7 +33,9 @@ def _pack(folder: pathlib.Path, strategy: Any, kind: str) -> dict[str, float]:
 
     lengths = _lengths(kind)
     planned = (
-        hr.from_dataset(range(RECORDS), lengths=lengths).shuffle(seed=1).pack(ROW, batch_size=8, strategy=strategy)
+        hr.from_dataset(range(RECORDS), lengths=lengths)
+        .shuffle(seed=1)
+        .pack(ROW, batch_size=8, strategy=strategy, window=WINDOW)
     )
     began = time.perf_counter()
     fill = planned.fill()

@@ -104,6 +104,9 @@ class Draw:
         if self.one(True, False, False):
             rows = data.map(lambda n: [int(n)] * (int(n) % 5))
             if joined != "one" or self.one(True, False):
+                if self.one(True, False):
+                    strategy = self.one("first-fit", "best-fit", "concat")
+                    return rows.pack(6, batch_size=self.one(1, 3), strategy=strategy, window=self.one(7, 20))
                 return rows.bucket(batch_size=self.one(2, 5), width=2, window=self.one(7, 20), ragged="")
         return data.batch(self.one(1, 2, 5, 9), drop_remainder=self.one(True, False, False))
 

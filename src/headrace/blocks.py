@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from headrace.batch.tree import Tree, concat, take
 from headrace.clock import Clock
 from headrace.dataset import Patience, Program
+from headrace.dataset.node import Bucketing, Packing
 from headrace.engine import Mode, Result, StatsCollector
 from headrace.errors import DataError, StateError
 from headrace.formats.stream import Mark
@@ -193,22 +194,20 @@ class RunAssembler(Assembler):
         return stop is not None and self._left >= stop
 
 
-class BucketAssembler(Assembler):
-    """Puts records of like length together, window by window."""
+class WindowAssembler(Assembler):
+    """Arranges records window by window; a window is read from its beginning."""
 
     def __init__(self, program: Program, start: Position) -> None:
         super().__init__(program, start)
         assert isinstance(program.plan, Blocks)
-        assert self._sifting.buckets is not None
         self._plan = program.plan
-        self._buckets = self._sifting.buckets
         self._skip = start.batch
         self._begun: tuple[Mark | None, ...] = ()  # where streams are before the window
 
     def _cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
         epoch, done = self._start.epoch, self._start.done
         for window, found in groupby(blocks, lambda result: self._plan.span_of(result.piece.index)):
-            batches = self._of_window(found)
+            batches = self._of_window(self._left(found))
             skip = self._skip if window == self._start.window else 0
             if sum(1 for _ in islice(batches, skip)) < skip:
                 raise StateError(
@@ -218,24 +217,50 @@ class BucketAssembler(Assembler):
                 done += 1
                 yield self._join(parts, Position(epoch, window, number, done, self._begun))
 
-    def _of_window(self, blocks: Iterable[Result[Block]]) -> Iterator[list[tuple[Rows, Tree]]]:
-        filling = Filling(self._buckets.batch_size, self._buckets.max_tokens, self._buckets.boundaries)
-        pending: dict[int, list[tuple[Rows, Tree]]] = {}
+    def _left(self, blocks: Iterable[Result[Block]]) -> Iterator[tuple[Rows, Tree]]:
+        """What is left of each block of a window."""
         for number, result in enumerate(blocks):
             block, (tree, kept) = result.piece, result.value
             if not number:
                 self._begun = block.streams
             self._patience.saw(len(block.rows), len(kept))
-            if not len(kept):
-                continue
-            rows = block.rows.take(kept)
-            full, left = filling.add(self._buckets.lengths.of(rows, tree))
+            if len(kept):
+                yield block.rows.take(kept), tree
+
+    @abstractmethod
+    def _of_window(self, records: Iterator[tuple[Rows, Tree]]) -> Iterator[list[tuple[Rows, Tree]]]:
+        """The batches of a window, each in parts."""
+
+
+class BucketAssembler(WindowAssembler):
+    """Puts records of like length together."""
+
+    def _of_window(self, records: Iterator[tuple[Rows, Tree]]) -> Iterator[list[tuple[Rows, Tree]]]:
+        buckets = self._sifting.buckets
+        assert isinstance(buckets, Bucketing)
+        filling = Filling(buckets.batch_size, buckets.max_tokens, buckets.boundaries)
+        pending: dict[int, list[tuple[Rows, Tree]]] = {}
+        for rows, tree in records:
+            full, left = filling.add(buckets.lengths.of(rows, tree))
             for bucket, places in full:
                 yield [*pending.pop(bucket, ()), *_picked(rows, tree, places)]
             for bucket, places in left:
                 pending.setdefault(bucket, []).extend(_picked(rows, tree, places))
         if not self._sifting.drop_remainder:
             yield from (pending.pop(bucket) for bucket in filling.rest())
+
+
+class PackAssembler(WindowAssembler):
+    """Packs records into rows, when all of a window have been read."""
+
+    def _of_window(self, records: Iterator[tuple[Rows, Tree]]) -> Iterator[list[tuple[Rows, Tree]]]:
+        packing = self._sifting.buckets
+        assert isinstance(packing, Packing)
+        parts = list(records)
+        if parts:
+            whole = self._join(parts, Position())
+            for packed in packing.arrange(packing.lengths.of(whole.rows, whole.tree)):
+                yield [(packed.of(whole.rows), take(whole.tree, packed.ids[0]))]
 
 
 def _picked(rows: Rows, tree: Tree, places: list[int]) -> list[tuple[Rows, Tree]]:
@@ -254,7 +279,9 @@ def first_block(program: Program, start: Position) -> tuple[int, int]:
 def assembler(program: Program, start: Position) -> Assembler:
     """What puts together a program's batches."""
     assert program.sifting is not None
-    return (RunAssembler if program.sifting.buckets is None else BucketAssembler)(program, start)
+    if program.sifting.buckets is None:
+        return RunAssembler(program, start)
+    return (PackAssembler if isinstance(program.sifting.buckets, Packing) else BucketAssembler)(program, start)
 
 
 def shares(batches: Iterator[Share], rank: int, world_size: int, split: str, uneven: str) -> Iterator[Share]:
@@ -264,11 +291,12 @@ def shares(batches: Iterator[Share], rank: int, world_size: int, split: str, une
         return
     if split == "records":
         for batch in batches:
-            places = np.arange(rank, len(batch.rows), world_size)
+            rows, places = batch.rows.share(rank, world_size), batch.rows.own(rank, world_size)
             empty = not len(places)
             if empty:
                 places = np.zeros(1, np.int64)
-            yield Share(batch.rows.take(places), take(batch.tree, places), batch.after, empty)
+                rows = batch.rows.take(places)
+            yield Share(rows, take(batch.tree, places), batch.after, empty)
         return
     own: Share | None = None
     after = Position()

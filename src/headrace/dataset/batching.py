@@ -134,7 +134,9 @@ class Batching:
         `"segment_ids"`, which counts the records of each row from 1 (0 where no record is), and `"position_ids"`, the
         place in the record, from 0. Other columns are left out. Lengths are those of the index, so nothing is read to
         plan this; the plan is exact, and a saved position is a few numbers. Several ranks divide the rows of a batch.
-        `Batches.fill` tells how full the rows are.
+        `Batches.fill` tells how full the rows are. Where no index knows lengths (after `map`, in streams), and after
+        `filter`, the same rows are made of records that have been read: every rank then reads all, a window of them is
+        held, and restoring reads a window again.
 
         Args:
             length: Items a row.
@@ -142,17 +144,17 @@ class Batching:
             strategy: `"first-fit"` puts each record into the first row that has room for it, `"best-fit"` into the one
                 that it fits most closely; no record is divided. `"concat"` puts records one after another and cuts them
                 wherever a row ends.
-            columns: The columns that are packed, whose lengths must be the same in each record; None takes all with
-                known lengths.
+            columns: The columns that are packed, whose lengths must be the same in each record; None takes all that
+                have lengths.
             overlong: What becomes of records longer than a row: `"raise"` refuses them, `"split"` makes pieces of them,
                 `"cut"` keeps their beginning, `"drop"` leaves them out. With `"concat"` none is too long.
-            window: Records that are packed together; None is the whole epoch, `"auto"` 131,072.
+            window: Records that are packed together; None is the whole epoch, `"auto"` 16,384.
             drop_remainder: Leave out batches that have fewer rows, at the end of a window.
             value: What packed columns hold where no record is.
 
         Raises:
-            PlanError: If an argument is out of range; when compiled, if lengths aren't known.
-            DataError: In the run, if a record is too long, or columns that are packed differ in length.
+            PlanError: If an argument is out of range.
+            DataError: In the run, if a record is too long or has no length, or columns to be packed differ in length.
 
         Example:
             >>> import headrace as hr
@@ -162,7 +164,7 @@ class Batching:
             ([[1, 1, 1, 2, 2], [3, 3, 3, 4, 0]], [[1, 1, 1, 2, 2], [1, 1, 1, 2, 0]])
         """
         length, batch_size = whole("pack", "length", length, 1), whole("pack", "batch_size", batch_size, 1)
-        window = size("pack", "window", 131_072 if window == "auto" else window)
+        window = size("pack", "window", 16_384 if window == "auto" else window)
         for name, choice, kinds in (("strategy", strategy, Strategy), ("overlong", overlong, Overlong)):
             if choice not in get_args(kinds):
                 raise PlanError(f"pack: {name} is one of {', '.join(get_args(kinds))}, got {choice!r:.80}")

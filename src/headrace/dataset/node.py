@@ -9,6 +9,7 @@ plan. That is why the two can be compiled apart and the order never depends on h
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
@@ -20,11 +21,12 @@ from headrace.batch.tree import Tree
 from headrace.clock import Clock
 from headrace.errors import PlanError
 from headrace.formats.source import Source
-from headrace.plan import BatchPlan, Plan, Rows
+from headrace.plan import BatchPlan, PackedRows, Plan, Rows
 
 if TYPE_CHECKING:
     from headrace.dataset.leaf import StreamReader
     from headrace.dataset.lengths import FoundLengths
+    from headrace.dataset.pack import PackLengths
     from headrace.dataset.tokens import Encoding
 
 
@@ -247,6 +249,19 @@ class Bucketing:
 
 
 @dataclass(frozen=True, slots=True)
+class Packing:
+    """How records that have been read are packed into rows.
+
+    Attributes:
+        lengths: Gives the lengths that decide on it.
+        arrange: Packs records of these lengths: batches of pieces, which name records by their places.
+    """
+
+    lengths: PackLengths
+    arrange: Callable[[NDArray[np.integer]], Iterable[PackedRows]]
+
+
+@dataclass(frozen=True, slots=True)
 class Sifting:
     """How batches are made of records that have been read: what filters leave, or what has a length only then.
 
@@ -256,7 +271,8 @@ class Sifting:
         drop_remainder: Whether batches that aren't full are left out, at the end of an epoch or (of buckets) a window.
         sifted: Which of the records come.
         endless: Whether the plan has no end and no stream that could end.
-        buckets: How records of like length come together; None puts those together that come after each other.
+        buckets: How records of like length come together, or are packed; None puts those together that come after each
+            other.
     """
 
     reader: Reader
@@ -264,7 +280,7 @@ class Sifting:
     drop_remainder: bool
     sifted: Sifted
     endless: bool
-    buckets: Bucketing | None = None
+    buckets: Bucketing | Packing | None = None
 
 
 class AnyNode(ABC):

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace import plan as plans
 from headrace.batch.column import Column
 from headrace.batch.columns import Ragged
 from headrace.batch.tree import Tree, leaves
 from headrace.clock import Clock
 from headrace.dataset.batch import CollateReader
-from headrace.dataset.length_filter import known_lengths
-from headrace.dataset.node import BatchNode, BatchRecords, Node, Numbering, Reader, arguments
+from headrace.dataset.lengths import measure
+from headrace.dataset.node import (
+    BatchNode,
+    BatchRecords,
+    Node,
+    Numbering,
+    Packing,
+    Reader,
+    Records,
+    Sifted,
+    Sifting,
+    arguments,
+)
 from headrace.errors import DataError, PlanError
-from headrace.plan import PackedRows, Rows
+from headrace.plan import Blocks, Leaf, PackBatches, PackedRows, Plan, Rows
 from headrace.plan.pack import Overlong, Strategy
+from headrace.plan.windowed import Lengths
+
+_BLOCK = 1024  # positions that are read as one piece where lengths are measured; no saved position counts them
 
 SEGMENTS, POSITIONS = "segment_ids", "position_ids"
 BARE = "tokens"
@@ -70,31 +83,59 @@ class Pack(BatchNode):
         return f"pack({self.length}, {words}{', drop_remainder' if self.drop_remainder else ''})"
 
     def build(self, numbering: Numbering) -> BatchRecords:
-        """Plans rows by the lengths that the index knows."""
+        """Plans rows by the lengths that the index knows, or packs records that have been read."""
         built = self.parent.build(numbering)
-        if built.sifted is not None:
-            raise PlanError(
-                "pack can't come after filter: which records are left is known only as they are read; leave out by "
-                "filter_length, or write down what is left first"
-            )
         lengths = PackLengths(built.reader, self.columns, self.length, self.strategy, self.overlong)
+        known = built.sifted is None
         names = self.columns
-        if built.plan.length != 0:
-            first = built.plan.locate(0, np.zeros(1, np.int64))
-            lengths.known(first)  # unknown lengths are refused here, not in mid-run
-            names = names or tuple(built.reader.lengths(first))
-        plan = plans.PackBatches(
-            built.plan,
+        if known and built.plan.length != 0:
+            known = bool(found := lengths.known(built.plan.locate(0, np.zeros(1, np.int64))))
+            names = names or tuple(found)
+        exact = not _divides(self.strategy, self.overlong) and self.overlong != "cut"
+        reader = PackReader(built.reader, names or (), self.length, self.value, exact)
+        if not known:
+            return self._measured(built, reader, lengths, is_whole=not numbering.streams)
+        return BatchRecords(self._plan(built.plan, lengths, self.window), reader)
+
+    def _plan(self, plan: Plan, lengths: Lengths, window: int | None) -> PackBatches:
+        return PackBatches(
+            plan,
             lengths,
             length=self.length,
             batch_size=self.batch_size,
             strategy=self.strategy,
             overlong=self.overlong,
-            window=self.window,
+            window=window,
             drop_remainder=self.drop_remainder,
         )
-        exact = not plan.divides and self.overlong != "cut"
-        return BatchRecords(plan, PackReader(built.reader, names or (), self.length, self.value, exact))
+
+    def _measured(self, built: Records, reader: PackReader, lengths: PackLengths, is_whole: bool) -> BatchRecords:
+        names = reader.column_names()
+        for name in self.columns or ():
+            if names is not None and name not in names:
+                raise PlanError(f"pack names column {name!r}; the columns are {names}")
+        sifted = built.sifted or Sifted(_BLOCK, None)
+        if sifted.is_slice:
+            raise PlanError(
+                "pack can't follow take, skip, slice or shard of what a filter left: where in it a window begins is "
+                "known only as it is read; cut before the filter"
+            )
+        if built.plan.length is None and self.window is None:
+            raise PlanError("pack needs a window for a plan that is endless or of unknown length, got window=None")
+        packing = Packing(lengths, self._arrange)
+        endless = built.plan.length is None and is_whole
+        sifting = Sifting(built.reader, 0, self.drop_remainder, sifted, endless, packing)
+        return BatchRecords(Blocks(built.plan, sifted.block, self.window), reader, sifting)
+
+    def _arrange(self, lengths: NDArray[np.integer]) -> Iterator[PackedRows]:
+        """Packs the records of one window."""
+        plan = self._plan(Leaf(0, len(lengths)), lambda rows: lengths[rows.ids[0]], None)
+        if len(lengths):
+            yield from plan.window(0, 0)  # type: ignore[misc]  # whose rows are packed ones
+
+
+def _divides(strategy: Strategy, overlong: Overlong) -> bool:
+    return strategy == "concat" or overlong == "split"
 
 
 class PackLengths:
@@ -108,15 +149,33 @@ class PackLengths:
         self.limit = length if overlong == "raise" and strategy != "concat" else None
 
     def known(self, rows: Rows) -> dict[str, NDArray[np.int64]]:
-        """The lengths of each column."""
+        """The lengths of each column that the index knows; none, if it doesn't know all that are packed."""
         found = self.reader.lengths(rows)
-        if list(found) == [""] and self.columns:
-            return found  # given with the records, not by the name of a column
-        return known_lengths(self.reader, rows, self.columns, "pack")
+        if self.columns is None or list(found) == [""]:  # the latter were given with the records, without a name
+            return found
+        return {name: found[name] for name in self.columns} if set(self.columns) <= set(found) else {}
 
     def __call__(self, rows: Rows) -> NDArray[np.integer]:
         """One length for each row, shape `(rows,)`."""
-        (name, lengths), *others = self.known(rows).items()
+        return self._one(self.known(rows), rows)
+
+    def of(self, rows: Rows, tree: Tree) -> NDArray[np.integer]:
+        """As when called, of records that have been read: the index's where it knows them, else those of their rows."""
+        found = self.known(rows)
+        if found:
+            return self._one(found, rows)
+        measured = measure(tree)
+        missing = [name for name in self.columns or () if name not in measured]
+        if missing or not measured:
+            what = f"column {missing[0]!r}" if missing else "columns"
+            raise DataError(
+                f"pack needs {what} with rows of some length (Ragged columns, lists, arrays), and found lengths of "
+                f"{sorted(measured) or 'no column'} in {self.reader.where(rows.ids[:, 0])}; name others by columns=…"
+            )
+        return self._one({name: measured[name] for name in self.columns or measured}, rows)
+
+    def _one(self, found: dict[str, NDArray[np.int64]], rows: Rows) -> NDArray[np.integer]:
+        (name, lengths), *others = found.items()
         for other, own in others:
             if not np.array_equal(lengths, own):
                 row = int(np.flatnonzero(lengths != own)[0])
@@ -146,15 +205,16 @@ class PackReader(CollateReader):
     def finish(self, tree: Tree, rows: Rows, clock: Clock) -> Tree:
         """Columns of shape `(rows, length)`, with the number of the record and the place in it beside them."""
         assert isinstance(rows, PackedRows)
-        columns = dict(leaves(super().finish(tree, rows, clock)))
+        names = self.columns or tuple(measure(tree))
+        columns = dict(leaves(CollateReader(self.parent, names, False).finish(tree, rows, clock)))
         with clock.stage("pack"):
-            return self._pack(columns, rows)
+            return self._pack(names, columns, rows)
 
     def finish_none(self, tree: Tree, example: Rows, clock: Clock) -> Tree:
         """The columns of a record, without a row."""
         return {name: column[:0] for name, column in self.finish(tree, example, clock).items()}
 
-    def _pack(self, columns: dict[str, Any], rows: PackedRows) -> dict[str, NDArray[Any]]:
+    def _pack(self, names: tuple[str, ...], columns: dict[str, Any], rows: PackedRows) -> dict[str, NDArray[Any]]:
         shape = (rows.num_rows, self.length)
         starts = np.cumsum(rows.counts) - rows.counts
         first = rows.rows.searchsorted(rows.rows)  # of the pieces of each one's row
@@ -162,7 +222,7 @@ class PackReader(CollateReader):
         within = np.arange(int(rows.counts.sum())) - np.repeat(starts, rows.counts)
         places = within + np.repeat(into, rows.counts)
         packed: dict[str, NDArray[Any]] = {}
-        for name in self.columns:
+        for name in names:
             items = self._items(name, columns.get(name), rows, within)
             filled = np.full((rows.num_rows * self.length, *items.shape[1:]), self.value, items.dtype)
             filled[places] = items

@@ -45,11 +45,20 @@ class PackedRows(Rows):
             self.num_rows,
         )  # fmt: skip
 
+    def of(self, rows: Rows) -> PackedRows:
+        """The same pieces, of records that were numbered by their places among some others."""
+        places = self.ids[0]
+        return PackedRows(rows.ids[:, places], rows.passes[places], self.rows, self.begins, self.counts, self.num_rows)
+
+    def own(self, rank: int, world_size: int) -> NDArray[np.int64]:
+        """The places of the pieces in a rank's rows."""
+        return np.flatnonzero(self.rows % world_size == rank)
+
     def share(self, rank: int, world_size: int) -> PackedRows:
         """A rank's part: every `world_size`-th row, with all that is packed into it."""
         if world_size == 1:
             return self
-        own = self.take(np.flatnonzero(self.rows % world_size == rank))
+        own = self.take(self.own(rank, world_size))
         rows = max(0, -(-(self.num_rows - rank) // world_size))
         return PackedRows(own.ids, own.passes, own.rows // world_size, own.begins, own.counts, rows)
 

@@ -39,6 +39,10 @@ class Rows:
         """The records that a slice or an array of places selects. A slice gives views."""
         return Rows(self.ids[:, index], self.passes[index])
 
+    def own(self, rank: int, world_size: int) -> NDArray[np.int64]:
+        """The places of a rank's records, where a batch is divided among ranks."""
+        return np.arange(rank, len(self), world_size)
+
     def share(self, rank: int, world_size: int) -> Rows:
         """A rank's part of a batch that is divided among ranks: every `world_size`-th record."""
         return self if world_size == 1 else self.take(slice(rank, None, world_size))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headrace.batch.tree import Tree, concat, take
 from headrace.clock import Clock
 from headrace.dataset import Batches, Patience, Program, Reader, compile_program
-from headrace.dataset.node import BatchReader, Sifting
+from headrace.dataset.node import BatchReader, Packing, Sifting
 from headrace.plan import Blocks, BucketBatches, Leaf, Plan, Rows
 
 _LARGEST_COUNTED = 1 << 22  # records of an epoch whose numbers are compared with the order's
@@ -117,7 +117,7 @@ class _Epoch:
         if batch.tree is None:
             tree = self._read(share)
         else:
-            tree = take(batch.tree, np.arange(rank, len(batch.rows), world_size))
+            tree = take(batch.tree, batch.rows.own(rank, world_size))
         return share, self.program.reader.finish(tree, share, clock)
 
     def _read(self, rows: Rows) -> Tree:
@@ -194,6 +194,10 @@ class _Epoch:
         for _, blocks in groupby(self._blocks(sifting), lambda block: plan.span_of(block[0])):
             rows, tree = _joined([(rows, tree) for _, rows, tree in blocks])
             lengths = buckets.lengths.of(rows, tree)
+            if isinstance(buckets, Packing):
+                for packed in buckets.arrange(lengths):
+                    yield Expected(packed.of(rows), take(tree, packed.ids[0]) if self.program.streams else None)
+                continue
             window = BucketBatches(
                 Leaf(0, len(rows)),
                 partial(_lengths_at, lengths),
