@@ -91,11 +91,11 @@ def test_ctrl_c_says_how_to_go_on(
 ) -> None:
     update = Run.update
 
-    def interrupted(run: Run, batch: Batch) -> None:
+    def interrupted(run: Run, batch: Batch) -> bool:
         if run.progress.step == 2:
             for _ in range(presses):
                 signal.raise_signal(signal.SIGINT)
-        update(run, batch)
+        return update(run, batch)
 
     monkeypatch.setattr(Run, "update", interrupted)
     assert main(flags(toy())) == 130

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
+import headrace as hr
 from headrace.nmt import fast
+from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Seq2Seq
 from headrace.nmt.optim import learning_rate
@@ -55,9 +55,22 @@ def test_small_batches_together_are_a_large_one(toy: Toy) -> None:
     one, two = (result.translator.model.state_dict() for result in results)
     for name, weight in one.items():
         torch.testing.assert_close(two[name], weight, rtol=1e-4, atol=1e-6, msg=name)
-    assert [
-        math.isclose(a[1], b[1], rel_tol=1e-4) for a, b in zip(*(r.curves["train_ppl"] for r in results), strict=True)
-    ]
+    curves = [np.array(result.curves["train_ppl"]) for result in results]
+    np.testing.assert_allclose(curves[0], curves[1], rtol=1e-4)
+
+
+def test_batches_by_tokens(toy: Toy) -> None:
+    hparams = toy(batch_tokens=40)
+    vocabs = load_vocabs(hparams)
+    pairs = read_pairs(hparams, "train_prefix").filter_length()
+    found = [to_batch(columns) for columns in hr.Loader(batches(pairs, vocabs, hparams, training=True), to="torch")]
+    assert sum(len(batch.src_BS) for batch in found) == len(pairs)
+    assert all(max(batch.src_BS.numel(), batch.tgt_BT1.numel()) <= 40 for batch in found)
+    assert len({len(batch.src_BS) for batch in found}) > 2  # short sentences come by more
+    assert train(toy(batch_tokens=40), quiet=True).step == 6
+    alike = toy(batch_tokens=40)
+    evaluated = hr.Loader(batches(pairs, vocabs, alike, training=False), to="torch")
+    assert max(len(to_batch(columns).src_BS) for columns in evaluated) == alike.batch_size
 
 
 def test_interrupted_between_updates(toy: Toy) -> None:

@@ -41,6 +41,7 @@ _THIS_COMMAND_ONLY = (
     "inference_list",
     "alignment_file",
 )
+_ALONE = {"num_workers": 1, "jobid": 0}  # likewise
 
 
 class CheckpointError(hr.HeadraceError):
@@ -125,7 +126,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     Raises:
         CheckpointError: It cannot be written; older checkpoints are as they were.
     """
-    settings = checkpoint.hparams.replace(**dict.fromkeys(_THIS_COMMAND_ONLY))
+    settings = checkpoint.hparams.replace(**dict.fromkeys(_THIS_COMMAND_ONLY) | _ALONE)
     document = {
         "format": FORMAT,
         "version": VERSION,

@@ -127,6 +127,8 @@ def batches(pairs: hr.Dataset, vocabs: Vocabs, hparams: HParams, *, training: bo
     ids = pairs.tokens(
         {"src": vocabs.src, "tgt": vocabs.tgt}, max_length=longest, bos={"tgt": hparams.sos}, eos={"tgt": hparams.eos}
     )
+    if training and hparams.batch_tokens:
+        return ids.bucket(max_tokens=hparams.batch_tokens).pad(value=EOS)
     if hparams.num_buckets <= 1:
         return ids.batch(hparams.batch_size).pad(value=EOS)
     width = -(-longest["src"] // hparams.num_buckets) if longest["src"] else 10

@@ -83,6 +83,7 @@ class HParams:
     max_gradient_norm: float = _flag(5.0, "gradients are scaled down to this global norm")
     num_train_steps: int = _flag(12000, "weight updates of the whole training")
     batch_size: int = _flag(128, "sentence pairs of one update")
+    batch_tokens: int = _flag(0, "instead of batch_size in training: words of a padded side of a batch; 0: batch_size")
     accumulate: int = _flag(1, "batches whose gradients make one update")
     label_smoothing: float = _flag(0.0, "training: share of the probability that goes to all words alike")
     num_sampled_softmax: int = _flag(0, "training: predict among so many words that are drawn; 0: among all")
@@ -133,6 +134,8 @@ class HParams:
         None, "comma list of lines, counted from 0: only these are translated, each with a picture of its attention"
     )
     inference_ref_file: str | None = _flag(None, "references that the translations are scored against")
+    num_workers: int = _flag(1, "programs that translate one file together, each a part of it")
+    jobid: int = _flag(0, "which of them this is; 0 puts their parts together")
     infer_batch_size: int = _flag(32, "sentences translated at once")
     infer_mode: str | None = _flag(
         None,
@@ -282,12 +285,12 @@ _AT_LEAST_ONE = (
     *("num_units", "num_layers", "num_encoder_layers", "num_decoder_layers", "batch_size", "num_train_steps"),
     *("src_max_len", "tgt_max_len", "src_max_len_infer", "tgt_max_len_infer", "steps_per_stats"),
     *("steps_per_external_eval", "infer_batch_size", "num_translations_per_input", "num_keep_ckpts"),
-    *("decay_steps", "accumulate"),
+    *("decay_steps", "accumulate", "num_workers"),
 )
 _NOT_NEGATIVE = (
     *("warmup_steps", "num_buckets", "beam_width", "num_intra_threads", "init_weight"),
     *("length_penalty_weight", "coverage_penalty_weight", "sampling_temperature", "sampling_top_k"),
-    "num_sampled_softmax",
+    *("num_sampled_softmax", "batch_tokens", "jobid"),
 )
 _METRICS = ("bleu", "rouge", "accuracy", "word_accuracy", "sacrebleu")
 
@@ -348,6 +351,10 @@ def _check_together(hparams: HParams) -> None:
             raise HParamError(f"{name} goes by attention, which this model has not")
     if hparams.search == "beam_search" and hparams.beam_width == 0:
         raise HParamError("infer_mode=beam_search needs a beam_width above 0, for example --beam_width=10")
+    if hparams.jobid >= hparams.num_workers:
+        raise HParamError(f"jobid must be below num_workers={hparams.num_workers}, got {hparams.jobid}")
+    if hparams.num_workers > 1 and (hparams.inference_list or hparams.alignment_file):
+        raise HParamError("several num_workers write translations only: leave out inference_list and alignment_file")
     if hparams.search == "sample" and hparams.sampling_temperature == 0:
         raise HParamError("infer_mode=sample needs a sampling_temperature above 0: 1.0 draws as the model says")
     most = hparams.beam_width if hparams.search == "beam_search" else 1

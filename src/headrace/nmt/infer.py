@@ -18,6 +18,7 @@ from headrace.nmt.data import SEPARATORS, Vocabs
 from headrace.nmt.decode import EOS, SOS, translate
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Batch, Seq2Seq
+from headrace.nmt.parts import join_parts, part_of, write_part
 from headrace.nmt.plot import plot_attention
 
 __all__ = ["Translation", "Translator", "check_references", "read_lines", "score_lines", "translate_file"]
@@ -163,6 +164,7 @@ def read_lines(path: str | Path) -> list[str]:
 def translate_file(translator: Translator, source: str | Path, target: str | Path) -> list[str]:
     """Translates a file line by line into another; returns what it wrote, `num_translations_per_input` lines each.
 
+    With several `num_workers` it translates its part of the lines; job 0 waits for the others and returns all of them.
     With `inference_list` only the lines named there. Then a picture of the attention is written beside the target for
     each, `TARGET` followed by the line's number and `.png`, if the model has attention.
 
@@ -173,7 +175,7 @@ def translate_file(translator: Translator, source: str | Path, target: str | Pat
     texts, chosen = read_lines(source), translator.hparams.inference_lines
     if beyond := [number for number in chosen if number >= len(texts)]:
         raise HParamError(f"inference_list names line {beyond[0]}, but {source} has the lines 0 to {len(texts) - 1}")
-    sentences = [texts[number] for number in chosen] if chosen else texts
+    sentences = [texts[number] for number in chosen] if chosen else part_of(texts, translator.hparams)
     count = translator.hparams.num_translations_per_input
     alignments = translator.hparams.alignment_file
     hypotheses = translator.nbest(sentences, count, attention=bool(chosen or alignments))
@@ -186,6 +188,10 @@ def translate_file(translator: Translator, source: str | Path, target: str | Pat
             Path(alignments), ["" if h.attention is None else pharaoh(h.attention, len(h.words)) for h in every]
         )
     lines = [hypothesis.text for sentence in hypotheses for hypothesis in sentence]
+    if translator.hparams.num_workers > 1:
+        jobid, workers = translator.hparams.jobid, translator.hparams.num_workers
+        write_part(Path(target), lines, jobid)
+        return join_parts(Path(target), workers) if jobid == 0 else lines
     write_lines(Path(target), lines)
     return lines
 

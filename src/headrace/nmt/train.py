@@ -40,7 +40,17 @@ __all__ = ["DivergedError", "Result", "train"]
 
 # What decides which sentences come when: with these unchanged, a run goes on at the very batch where it stopped.
 _DATA_FLAGS = (
-    *("src", "tgt", "train_prefix", "batch_size", "num_buckets", "src_max_len", "tgt_max_len", "random_seed"),
+    *(
+        "src",
+        "tgt",
+        "train_prefix",
+        "batch_size",
+        "batch_tokens",
+        "num_buckets",
+        "src_max_len",
+        "tgt_max_len",
+        "random_seed",
+    ),
     *("sos", "eos", "share_vocab"),
 )
 
