@@ -159,6 +159,18 @@ def test_threads_that_would_share_generators_arent_used(caplog: pytest.LogCaptur
     assert "draws from the random generators of the process" in caplog.text
 
 
+def test_reading_of_a_datasets_own_isnt_used_in_the_search() -> None:
+    class Rows(list[int]):
+        def __getitem__(self, i: Any) -> Any:
+            raise RuntimeError("it was read")
+
+    class Table(dict[str, int]):
+        def values(self) -> Any:
+            raise RuntimeError("it was read")
+
+    assert randomness.held_generators(Rows([1]), Table(a=1)) == []
+
+
 def test_generators_are_found_where_they_are_held() -> None:
     dataset = ht.Subset(Holding(), [1, 2])
     found = randomness.held_generators(dataset)

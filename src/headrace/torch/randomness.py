@@ -203,9 +203,10 @@ def held_generators(*roots: Any, without: Iterable[Any] = ()) -> list[Any]:
 
 
 def _parts(thing: Any) -> list[Any]:
-    if isinstance(thing, (list, tuple)):
+    # No subclasses: a dataset may be one, whose reading is its own.
+    if type(thing) is list or type(thing) is tuple:
         return [part for part in thing[:64] if not isinstance(part, (str, bytes, int, float, np.ndarray))]
-    if isinstance(thing, dict):
+    if type(thing) is dict:
         return list(thing.values())[:64]
     if isinstance(thing, (type, np.ndarray, torch.Tensor)) or callable(getattr(thing, "__code__", None)):
         return []
