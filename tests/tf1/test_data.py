@@ -181,13 +181,62 @@ def test_iterators() -> None:
         assert sess.run(element) == 7
 
 
-def test_parameters_may_be_fed() -> None:
+def test_parameters_may_be_fed(tmp_path: pathlib.Path) -> None:
     count = tf.placeholder(tf.int64, [])
-    iterator = Dataset.range(10).take(count).batch(count).make_initializable_iterator()
+    iterator = Dataset.range(10).map(lambda n: n + count).take(count).batch(count).make_initializable_iterator()
     step = iterator.get_next()
-    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError, match="You must feed"):
-        sess.run(iterator.initializer)
-        sess.run(step)
+    with tf.Session() as sess:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="You must feed"):
+            sess.run(iterator.initializer)
+            sess.run(step)
+        for number in (2, 3):
+            sess.run(iterator.initializer, feed_dict={count: number})
+            assert sess.run(step).tolist() == [n + number for n in range(number)]
+            with pytest.raises(tf.errors.OutOfRangeError):
+                sess.run(step)
+
+
+def test_files_may_be_fed(tmp_path: pathlib.Path) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text(f"{name}1\n{name}2\n")
+    names = tf.placeholder(tf.string, [None])
+    lines = names_of(names)
+    step = lines.get_next()
+    with tf.Session() as sess:
+        for chosen in ("b", "ab"):
+            sess.run(lines.initializer, {names: [str(tmp_path / name) for name in chosen]})
+            assert sess.run(step).tolist() == [f"{name}{i}".encode() for name in chosen for i in (1, 2)] * 2
+
+
+def names_of(names: tf.Tensor) -> tf.data.Iterator:
+    made: tf.data.Iterator = tf.data.TextLineDataset(names).repeat(2).batch(100).make_initializable_iterator()
+    return made
+
+
+def test_files_are_listed(tmp_path: pathlib.Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number:02d}.txt").touch()
+    wanted = [str(path).encode() for path in sorted(tmp_path.iterdir())]
+    assert steps(Dataset.list_files(str(tmp_path / "*.txt"), shuffle=False)) == wanted
+    both = Dataset.list_files([str(tmp_path / "0*"), str(tmp_path / "00*")], shuffle=False)
+    assert steps(both) == wanted[:10]
+    mixed = steps(Dataset.list_files(str(tmp_path / "*.txt"), seed=3))
+    assert mixed != wanted
+    assert sorted(mixed) == wanted
+    with pytest.raises(tf.errors.NotFoundError, match="no file matches"):
+        steps(Dataset.list_files(str(tmp_path / "x*")))
+
+
+def test_slices() -> None:
+    x = tf.constant(np.arange(12).reshape(3, 4))
+    with tf.Session() as sess:
+        assert sess.run(tf.strided_slice(x, [0, 1], [2, 3])).tolist() == [[1, 2], [5, 6]]
+        assert sess.run(tf.strided_slice(x, [0], [3], [2])).tolist() == [[0, 1, 2, 3], [8, 9, 10, 11]]
+        assert sess.run(tf.slice(x, [1, 2], [-1, 1])).tolist() == [[6], [10]]
+    with pytest.raises(ValueError, match="one length"):
+        tf.slice(x, [1, 2], [1])
+    with pytest.raises(ValueError, match="known when the graph is built"):
+        tf.strided_slice(x, tf.placeholder(tf.int32, [1]), [1])
 
 
 def test_captured_tables_and_generators() -> None:

@@ -85,6 +85,7 @@ from headrace.tf1.ops import (
     sparse_to_dense,
     squeeze,
     stack,
+    strided_slice,
     subtract,
     to_float,
     to_int32,
@@ -93,6 +94,7 @@ from headrace.tf1.ops import (
     zeros,
 )
 from headrace.tf1.ops import range_ as range
+from headrace.tf1.ops import slice_ as slice
 from headrace.tf1.parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -222,11 +224,13 @@ __all__ = [
     "set_random_seed",
     "shape",
     "size",
+    "slice",
     "slim",
     "sparse_tensor_to_dense",
     "sparse_to_dense",
     "squeeze",
     "stack",
+    "strided_slice",
     "string",
     "string_join",
     "string_split",

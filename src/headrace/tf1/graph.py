@@ -93,7 +93,7 @@ class Tensor:
         return (self[i] for i in range(self._shape[0]))
 
     def __getitem__(self, at: Any) -> Tensor:
-        return _operator("strided_slice", self, at)
+        return _operator("element", self, at)
 
     def __hash__(self) -> int:
         return id(self)

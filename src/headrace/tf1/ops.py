@@ -214,7 +214,7 @@ def concat(values: Sequence[Any], axis: int = 0, name: str | None = None) -> Ten
     return add_op("concat", compute, tensors, [(tensors[0].dtype, dims)], name).outputs[0]
 
 
-def strided_slice(tensor: Any, at: Any, name: str | None = None) -> Tensor:
+def element(tensor: Any, at: Any, name: str | None = None) -> Tensor:
     """Elements and slices, as `tensor[…]` has them."""
     x = convert(tensor)
     parts = at if isinstance(at, tuple) else (at,)
@@ -256,6 +256,30 @@ def strided_slice(tensor: Any, at: Any, name: str | None = None) -> Tensor:
         return a[key]
 
     return add_op("strided_slice", compute, [x, *dynamic], [(x.dtype, static)], name).outputs[0]
+
+
+def _whole(what: str, numbers: Any) -> list[int]:
+    known = constant_value(numbers) if isinstance(numbers, Tensor) else numbers
+    if known is None:
+        raise ValueError(f"{what} is whole numbers that are known when the graph is built, got {numbers!r:.60}")
+    return [int(number) for number in np.atleast_1d(known)]
+
+
+def strided_slice(input_: Any, begin: Any, end: Any, strides: Any = None, name: str | None = None) -> Tensor:
+    """From a place to before another in each of the first dimensions."""
+    first, last = _whole("begin", begin), _whole("end", end)
+    steps = [1] * len(first) if strides is None else _whole("strides", strides)
+    if not len(first) == len(last) == len(steps):
+        raise ValueError(f"begin, end and strides have one length, got {len(first)}, {len(last)} and {len(steps)}")
+    return convert(input_)[tuple(map(slice, first, last, steps))]
+
+
+def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
+    """So many values from a place on in each dimension; −1 for all that follow."""
+    first, count = _whole("begin", begin), _whole("size", size)
+    if len(first) != len(count):
+        raise ValueError(f"begin and size have one length, got {len(first)} and {len(count)}")
+    return convert(input_)[tuple(slice(b, None if n == -1 else b + n) for b, n in zip(first, count, strict=True))]
 
 
 def gather(params: Any, indices: Any, name: str | None = None) -> Tensor:

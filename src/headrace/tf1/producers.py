@@ -11,7 +11,7 @@ import numpy as np
 from headrace.tf1 import errors
 from headrace.tf1.dtypes import as_shape, string
 from headrace.tf1.graph import Tensor, add_op, constant_value, convert, get_default_graph
-from headrace.tf1.ops import gather, range_, strided_slice
+from headrace.tf1.ops import gather, range_
 from headrace.tf1.queues import FIFOQueue, random_seed
 from headrace.tf1.runners import QueueRunner, add_queue_runner
 from headrace.tf1.session import Run
@@ -187,7 +187,7 @@ def slice_input_producer(
     if count is None:
         from headrace.tf1.ops import shape
 
-        count = strided_slice(shape(tensors[0]), 0)
+        count = shape(tensors[0])[0]
     queue = range_input_producer(count, num_epochs, shuffle, seed, capacity, shared_name, name)
     index = queue.dequeue()
     return [gather(t, index) for t in tensors]

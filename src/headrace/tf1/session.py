@@ -7,7 +7,7 @@ import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,11 +36,12 @@ class ConfigProto:
 class Run:
     """One call of `Session.run`: what operations may ask while they compute."""
 
-    __slots__ = ("deadline", "session")
+    __slots__ = ("deadline", "feeds", "session")
 
-    def __init__(self, session: Session, deadline: float | None):
+    def __init__(self, session: Session, deadline: float | None, feeds: Mapping[Tensor, Any] | None = None):
         self.session = session
         self.deadline = deadline
+        self.feeds = feeds or {}
 
     def resource(self, key: str, make: Callable[[], Any]) -> Any:
         """The session's state under that key, made at its first use."""
@@ -163,7 +164,7 @@ class Session:
         fed = list(_feeds(feed_dict, self.graph))
         limit = options.timeout_in_ms if options else 0
         limit = limit or self._config.operation_timeout_in_ms
-        run = Run(self, time.monotonic() + limit / 1000 if limit else None)
+        run = Run(self, time.monotonic() + limit / 1000 if limit else None, dict(fed))
         plan = self._plan(flat, [tensor for tensor, _ in fed])
         found = plan.execute(run, [value for _, value in fed])
         return rebuild(iter([found[plan.slots[t]] if isinstance(t, Tensor) else None for t in flat]))

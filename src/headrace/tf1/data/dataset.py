@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
+import os
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +25,7 @@ from headrace.tf1.data.structure import (
     map_leaves,
     pack,
 )
-from headrace.tf1.dtypes import TensorShape, as_shape, as_value, int64
+from headrace.tf1.dtypes import TensorShape, as_shape, as_value, int64, string
 from headrace.tf1.graph import Tensor, convert
 from headrace.tf1.queues import random_seed
 
@@ -107,6 +109,22 @@ class Dataset:
             return lambda: (np.int64(_take(numbers)),)
 
         return Dataset(Spec(int64, TensorShape([])), iterate)
+
+    @staticmethod
+    def list_files(file_pattern: Any, shuffle: bool | None = None, seed: Any = None) -> Dataset:
+        """The names of the files that a pattern matches, or one of several, in random order unless `shuffle=False`."""
+        patterns = convert(list(file_pattern) if isinstance(file_pattern, list | tuple) else file_pattern, string)
+
+        def iterate(context: Context) -> Next:
+            given = [os.fsdecode(p) for p in np.atleast_1d(np.asarray(context.value(patterns), object)).tolist()]
+            names = sorted({name for pattern in given for name in glob.glob(pattern)})
+            if not names:
+                raise errors.NotFoundError(None, None, f"no file matches {', '.join(given)}")
+            rows = iter([(os.fsencode(name),) for name in names])
+            return lambda: _take(rows)
+
+        found = Dataset(Spec(string, TensorShape([])), iterate)
+        return found if shuffle is False else found.shuffle(1 << 30, seed)
 
     @staticmethod
     def from_generator(generator: Callable[[], Any], output_types: Any, output_shapes: Any = None) -> Dataset:

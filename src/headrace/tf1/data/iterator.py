@@ -60,7 +60,8 @@ class Iterator:
             place = self._place(run)
             with place.lock:
                 place.step = None
-                place.step = dataset.iterate(Context(_lasting(run)))
+                # What is fed to this call are parameters of the dataset, until it begins anew.
+                place.step = dataset.iterate(Context(_lasting(run), dict(run.feeds)))
 
         return add_op("MakeIterator", compute, name=name)
 
