@@ -237,6 +237,35 @@ def test_damaged_places_are_refused(streams: Any) -> None:
         hr.Loader(data).load_state_dict({**run(data, 2).state_dict(), "streams": streams})
 
 
+def test_what_filters_leave_is_not_filtered_again_from_the_beginning() -> None:
+    asked: list[int] = []
+
+    def wanted(n: int) -> bool:
+        asked.append(n)
+        return n % 3 > 0
+
+    left = hr.from_dataset(range(3000)).filter(wanted, block=16).slice(5, None, 2)
+    for data in (hr.zip(left, hr.from_dataset(range(900)), shortest=True).map(sum), hr.mix([left, left], [1, 1])):
+        batches = data.batch(10)
+        whole = [batch.tolist() for batch in hr.Loader(batches)]
+        state = json.loads(json.dumps(run(batches, 60).state_dict()))
+        later = hr.Loader(batches)
+        later.load_state_dict(state)
+        asked.clear()
+        assert next(iter(later)).tolist() == whole[60]
+        assert min(asked) > 800
+        assert len(asked) <= 4 * 64
+        later.load_state_dict(state)
+        assert [batch.tolist() for batch in later] == whole[60:]
+        wrongs: list[Any] = [{"position": n, "left": 0, "given": 0} for n in (-1, 3001, 1 << 70)]
+        for wrong in (*wrongs, [], {}):
+            damaged = json.loads(json.dumps(state))
+            damaged["streams"][-1]["state"] = wrong
+            later.load_state_dict(damaged)
+            with pytest.raises(hr.StateError, match="no place in what a filter left"):
+                next(iter(later))
+
+
 @pytest.mark.parametrize("state", [5, {}, {"window": 0, "taken": -1, "stream": ["iterator", {}]}])
 def test_damaged_places_of_shuffled_streams_are_refused(state: Any) -> None:
     data = hr.from_iterable(lambda: Counting(20)).shuffle(seed=1, window=8).batch(4)

@@ -87,7 +87,7 @@ def _load_marks(given: Any, epoch: int) -> tuple[Mark | None, ...]:
     return tuple(marks)
 
 
-_OWNERS = ("iterator", "iterable", "shuffle")
+_OWNERS = ("iterator", "iterable", "shuffle", "filter")
 _NAMES = ("headrace", "epoch", "batch", "window", "data", "pipeline")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
-from sys import maxsize
 from typing import Any
 
 import numpy as np
@@ -161,28 +159,68 @@ class Patience:
             )
 
 
-def look_at(built: Records, streams: bool, epoch: int = 0) -> Iterator[Any]:
-    """The records of an epoch, one by one."""
-    sifted = built.sifted
-    if sifted is None:
-        return _survivors(built, Patience(None), epoch)
-    patience = Patience(None if streams or built.plan.length is not None else sifted.patience)
-    ends = (sifted.start, sifted.stop, sifted.step)
-    start, stop, step = (None if end is None else min(end, maxsize) for end in ends)
-    return islice(_survivors(built, patience, epoch), start, stop, step)
+class Survivors:
+    """Iterates the records of an epoch that filters leave, or those of a slice of them, from any place on.
 
+    Args:
+        built: The records.
+        streams: Whether there are streams among their sources, which may end.
+        epoch: Which epoch.
+        place: What `state_dict` gave; None is the beginning.
+    """
 
-def _survivors(built: Records, patience: Patience, epoch: int) -> Iterator[Any]:
-    position, length = 0, built.plan.length
-    while length is None or position < length:
+    def __init__(self, built: Records, streams: bool, epoch: int = 0, place: dict[str, int] | None = None) -> None:
+        sifted = built.sifted or Sifted(_LOOKED_AT, None)
+        endless = built.plan.length is None and not streams
+        self._built = built
+        self._epoch = epoch
+        self._ends = (sifted.start, sifted.stop, sifted.step)
+        self._patience = Patience(sifted.patience if endless else None)
+        place = {"position": 0, "left": 0, "given": 0} if place is None else place
+        self._position = place["position"]  # where the block begins
+        self._left = place["left"]  # records that filters left before it
+        self._given = place["given"]  # records left in it that have been passed
+        self._block: tuple[list[Any], int] | None = None  # what is left of it, and the position after it; or -1
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        start, stop, step = self._ends
+        while stop is None or self._left + self._given < stop:
+            if self._block is None:
+                self._block = self._read()
+            held, following = self._block
+            if self._given < len(held):
+                number, self._given = self._left + self._given, self._given + 1
+                if number >= start and (number - start) % step == 0:
+                    return held[self._given - 1]
+            elif following < 0:
+                break
+            else:
+                self._position, self._left, self._given = following, self._left + len(held), 0
+                self._block = None
+        raise StopIteration
+
+    def _read(self) -> tuple[list[Any], int]:
+        built, position, length = self._built, self._position, self._built.plan.length
         stop = position + _LOOKED_AT if length is None else min(position + _LOOKED_AT, length)
-        rows = built.plan.locate(epoch, np.arange(position, stop))
+        if stop <= position:
+            return [], -1
+        rows = built.plan.locate(self._epoch, np.arange(position, stop))
         found = built.reader.advance(rows, np.ones(len(rows), bool))
+        left: list[Any] = []
         if found:
             tree, kept = built.reader.sift(rows.take(slice(found)), Clock())
-            patience.saw(found, len(kept))
-            if len(kept):
-                yield from records(tree)
-        if found < len(rows):
-            return
-        position = stop
+            self._patience.saw(found, len(kept))
+            left = list(records(tree)) if len(kept) else []
+        return left, stop if found == len(rows) else -1
+
+    def state_dict(self) -> dict[str, int]:
+        """The place, which reading one block again leads to."""
+        return {"position": self._position, "left": self._left, "given": self._given}
+
+
+def look_at(built: Records, streams: bool) -> Iterator[Any]:
+    """The records of epoch 0, one by one."""
+    return Survivors(built, streams)

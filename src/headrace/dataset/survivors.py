@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.dataset.filter import look_at
+from headrace.dataset.filter import Survivors
 from headrace.dataset.leaf import StreamReader
 from headrace.dataset.node import Node, Numbering, Records
+from headrace.errors import StateError
 from headrace.formats.source import Fingerprint
 from headrace.formats.stream import Opened, StreamSource
 from headrace.plan import Leaf
+from headrace.plan.base import MAX_LENGTH
 
 
 class SurvivorSource(StreamSource):
@@ -29,8 +31,11 @@ class SurvivorSource(StreamSource):
         self._streams = streams
 
     def open(self, epoch: int = 0, state: Any = None) -> Opened:
-        """From the first record of an epoch on; it has no state."""
-        return Opened(look_at(self._built, self._streams, epoch))
+        """From the first record of an epoch on, or from a block that was come to; of streams the first is read anew."""
+        if state is not None and (state[0] != "filter" or not _is_place(state[1], self._built.plan.length)):
+            raise StateError(f"the loader's state is damaged: {state!r:.80} is no place in what a filter left")
+        left = Survivors(self._built, self._streams, epoch, None if state is None else state[1])
+        return Opened(left, "filter", left, state)
 
     def fingerprint(self) -> Fingerprint:
         """Nothing of its own: the sources of the records have theirs."""
@@ -39,6 +44,13 @@ class SurvivorSource(StreamSource):
     def where(self, record: int) -> str:
         """The record's number among those that are left."""
         return f"record {record} of what the filter left"
+
+
+def _is_place(state: Any, length: int | None) -> bool:
+    last = MAX_LENGTH if length is None else length
+    return isinstance(state, dict) and all(
+        type(state.get(name)) is int and 0 <= state[name] <= last for name in ("position", "left", "given")
+    )
 
 
 def build_in_order(part: Node, numbering: Numbering) -> Records:
