@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.leaf import SourceNode
+from headrace.dataset.sources import concat
+from headrace.errors import DataError
 from headrace.formats.cbf import CbfSource
+from headrace.formats.files import Paths, find_files
+from headrace.formats.kept import KeptSequences
 
 
 def read_cbf(
-    file: str | os.PathLike[str], *, rename: Mapping[str, str] | None = None, sequence: bool | None = None
+    files: Paths,
+    *,
+    rename: Mapping[str, str] | None = None,
+    sequence: bool | None = None,
+    keep_in_memory: bool = False,
 ) -> Dataset:
-    """Reads the sequences of a file in CNTK's binary format, in any order.
+    """Reads the sequences of files in CNTK's binary format, in any order.
 
-    A record is a dict of the file's streams. Where every sequence has exactly one sample, columns are plain: arrays of
-    shape `(rows, width)`, or `Sparse`; else each is a `Ragged` of samples.
+    A record is a dict of the files' streams, which must be the same in all of them. Where every sequence has exactly
+    one sample, columns are plain: arrays of shape `(rows, width)`, or `Sparse`; else each is a `Ragged` of samples.
 
     Args:
-        file: A file of version 1 of the format, as CNTK's `ctf2bin` and `write_cbf` make it.
-        rename: New names of streams, by the name in the file; the others keep theirs.
+        files: A file of version 1 of the format, as CNTK's `ctf2bin` and `write_cbf` make it, a glob pattern (its files
+            in sorted order), or a list of those.
+        rename: New names of streams, by the name in the files; the others keep theirs.
         sequence: False wants exactly one sample in each sequence, True gives `Ragged` columns even then; None goes by
-            the file.
+            the files.
+        keep_in_memory: Take each record out of its file once and keep it, as for files that are far away.
 
     Raises:
-        FileNotFoundError: If the file isn't there.
-        DataError: If it isn't in the format, or contradicts itself; the message names the byte.
+        FileNotFoundError: If a file isn't there or a pattern matches none.
+        DataError: If a file isn't in the format, contradicts itself (the message names the byte), or has other streams
+            than the first.
         PlanError: If `rename` names a stream that isn't there.
 
     Example:
@@ -38,4 +48,27 @@ def read_cbf(
         [[[1.0], [2.0]], [[3.0]]]
         >>> folder.cleanup()
     """
-    return Dataset(SourceNode(CbfSource(file, rename=rename, sequence=sequence)))
+    sources: list[CbfSource] = []
+    try:
+        for path in find_files(files):
+            sources.append(CbfSource(path, rename=rename, sequence=sequence))
+            if sources[-1].streams != sources[0].streams:
+                raise DataError(
+                    f"{path}: expected the streams of {sources[0].path} ({_names(sources[0])}), found "
+                    f"{_names(sources[-1])}; read files of other streams by themselves"
+                )
+    except BaseException:
+        for source in sources:
+            source.close()
+        raise
+    if not all(source.plain for source in sources):  # then none of them is
+        for number, source in enumerate(sources):
+            if source.plain:
+                source.close()
+                sources[number] = CbfSource(source.path, rename=rename, sequence=True)
+    parts = [Dataset(SourceNode(KeptSequences(source) if keep_in_memory else source)) for source in sources]
+    return parts[0] if len(parts) == 1 else concat(*parts)
+
+
+def _names(source: CbfSource) -> str:
+    return ", ".join(f"{s.name!r} {'sparse' if s.sparse else 'dense'} {s.shape[0]} {s.dtype}" for s in source.streams)

@@ -49,7 +49,7 @@ def read_ctf(
     Args:
         files: A file, a glob pattern (its files in sorted order), or a list of those.
         streams: The streams to read, by the names of their columns; others in the file are passed over.
-        skip_ids: Take each line as a record, whatever it begins with.
+        skip_ids: Take each line as a record, whatever it begins with (CNTK's `skipSequenceIds`).
         max_errors: 0 raises at the first malformed record that is read. With more, all records are looked at when the
             file is opened: mistakes up to this number are left out with a warning, with the records that lose their
             only sample of a stream by them; one more is an error.

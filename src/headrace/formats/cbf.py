@@ -141,6 +141,16 @@ class CbfSource(SequenceSource):
         )
 
     @property
+    def path(self) -> str:
+        """The file."""
+        return self._path
+
+    @property
+    def plain(self) -> bool:
+        """Whether `read` gives plain columns."""
+        return self._plain
+
+    @property
     def num_records(self) -> int:
         """Sequences of all chunks."""
         return len(self._sizes)

@@ -193,7 +193,8 @@ class ReaderConfig:
             )
         one = self.deserializers[0]
         if one.kind == "cbf":
-            return hr.read_cbf(one.file, rename={stream.alias: name for name, stream in one.streams.items()})
+            names = {stream.alias: name for name, stream in one.streams.items()}
+            return hr.read_cbf(one.file, rename=names, keep_in_memory=one.keep_data_in_memory)
         make = {"dense": hr.dense, "sparse": hr.sparse}
         streams = {
             name: make[stream.format](stream.dim, alias=stream.alias, defines_size=stream.defines_mb_size)
