@@ -429,3 +429,24 @@ def test_check_tells_of_streams_that_never_occur(tmp_path: pathlib.Path, capsys:
     assert main(["check", str(path), "--streams", "x=dense:2 y=sparse:3", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert any("no sequence has a sample of 'y'" in json.dumps(one) for one in report["warnings"])
+
+
+def test_failures_are_json_if_that_was_asked_for(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    bad = spoiled(tmp_path / "a.jsonl", {3: "oops"})
+    commands = [
+        (2, ["check", str(tmp_path / "none.npz")], "none.npz"),
+        (2, ["check", bad, "--streams", "x=round:3"], "round"),
+        (2, ["check", bad, "--rows"], "(headrace check --help says more)"),
+        (1, ["convert", bad, str(tmp_path / "a.npz"), *STREAMS], "expected a JSON object"),
+    ]
+    for code, command, part in commands:
+        assert main(command) == code
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert main([*command, "--json"]) == code
+        printed = capsys.readouterr()
+        assert printed.err == err
+        found = json.loads(printed.out)
+        assert list(found) == ["error"]
+        assert part in found["error"]
+        assert err.endswith(f"headrace: error: {found['error']}\n")

@@ -21,7 +21,7 @@ from headrace.cli.convert import convert
 from headrace.cli.head import head
 from headrace.cli.index import index
 from headrace.cli.infer import infer
-from headrace.cli.output import DataProblem
+from headrace.cli.output import DataProblem, print_json
 from headrace.cli.profile import profile
 from headrace.cli.state import diff, show, skip, state_app
 from headrace.cli.verify import verify
@@ -101,6 +101,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
+    fail = functools.partial(_fail, as_json="--json" in argv)
     try:
         code = typer.main.get_command(app).main(args=argv, prog_name="headrace", standalone_mode=False)
         sys.stdout.flush()
@@ -108,28 +109,28 @@ def _run(argv: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     except (_Interrupted, typer.Abort, KeyboardInterrupt):
-        return _fail("stopped", 130)
+        return fail("stopped", 130)
     except (_PipeClosed, BrokenPipeError):
         # Python flushes standard output once more at its end, and would complain then.
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except DataProblem as error:
-        return _fail(str(error), 1)
+        return fail(str(error), 1)
     except _ClickError as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "headrace"
-        return _fail(f"{error.format_message()} ({command} --help says more)")  # type: ignore[attr-defined]
+        return fail(f"{error.format_message()} ({command} --help says more)")  # type: ignore[attr-defined]
     except OSError as error:
-        return _fail(_of_system(error))
+        return fail(_of_system(error))
     except ImportError as error:
         if error.name is None or error.name.startswith("headrace"):
             raise
-        return _fail(str(error))
+        return fail(str(error))
     except hr.HeadraceError as error:
-        return _fail(str(error))
+        return fail(str(error))
     except MemoryError:
-        return _fail("there is not enough memory")
+        return fail("there is not enough memory")
 
 
 def _of_system(error: OSError) -> str:
@@ -142,8 +143,13 @@ def _of_system(error: OSError) -> str:
     return " ".join([text, *getattr(error, "__notes__", ())])
 
 
-def _fail(message: str, code: int = 2) -> int:
-    sys.stderr.write(f"headrace: error: {' '.join(message.split())}\n")
+def _fail(message: str, code: int = 2, *, as_json: bool) -> int:
+    message = " ".join(message.split())
+    sys.stderr.write(f"headrace: error: {message}\n")
+    if as_json:
+        with contextlib.suppress(OSError):  # nobody reads any more
+            print_json({"error": message})
+            sys.stdout.flush()
     return code
 
 
