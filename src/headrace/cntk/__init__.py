@@ -25,6 +25,7 @@ from headrace.cntk.minibatch import (
     MinibatchSource,
 )
 from headrace.cntk.minibatch_data import MinibatchData, SequencePiece
+from headrace.cntk.source_config import MinibatchSourceConfig, TraceLevel
 from headrace.cntk.streams import StreamInformation
 from headrace.cntk.text import sequence_to_cntk_text_format
 from headrace.cntk.user_deserializer import UserDeserializer
@@ -41,6 +42,7 @@ __all__ = [
     "DeserializerConfig",
     "MinibatchData",
     "MinibatchSource",
+    "MinibatchSourceConfig",
     "MinibatchSourceFromData",
     "ReaderConfig",
     "SequencePiece",
@@ -48,6 +50,7 @@ __all__ = [
     "StreamDef",
     "StreamDefs",
     "StreamInformation",
+    "TraceLevel",
     "UserDeserializer",
     "UserMinibatchSource",
     "format_config",
