@@ -39,10 +39,10 @@ def test_the_script_says_what_deviates(
     np.savez(tmp_path / "good.npz", **recorded)
     assert golden.main() == 0
     assert capsys.readouterr().out == "1 passed, 0 failed\n"
-    config = np.array('{"use_char_encode": true, "src_vocab_size": 1, "tgt_vocab_size": 1}')
+    config = np.array('{"unknown_to_us": true, "src_vocab_size": 1, "tgt_vocab_size": 1}')
     np.savez(tmp_path / "new.npz", **{**recorded, "config": config})
     assert golden.main() == 2
-    assert "new: unsupported: use_char_encode=True" in capsys.readouterr().out
+    assert "new: unsupported: unknown_to_us=True" in capsys.readouterr().out
     np.savez(tmp_path / "bad.npz", **{**recorded, "train/loss": recorded["train/loss"] + 1e-3})
     assert golden.main() == 1
     output = capsys.readouterr().out

@@ -39,6 +39,7 @@ def test_different_depths_do_not_pass_the_state() -> None:
         ({"infer_mode": "sample"}, "infer_mode=sample needs a sampling_temperature above 0"),
         ({"replace_unk": True}, "replace_unk goes by attention, which this model has not"),
         ({"jobid": 2, "num_workers": 2}, "jobid must be below num_workers=2, got 2"),
+        ({"use_char_encode": True, "share_vocab": True}, "use_char_encode has no vectors .* leave out share_vocab"),
         ({"sampling_top_p": 0.0}, "sampling_top_p must be above 0 and at most 1, got 0.0"),
         ({"sampling_top_k": -1}, "sampling_top_k must not be negative, got -1"),
         ({"unit_type": "rnn"}, "unit_type must be one of 'lstm', 'gru', .*, got 'rnn'"),

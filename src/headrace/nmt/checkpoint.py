@@ -31,7 +31,7 @@ _NAME = re.compile(r"translate\.ckpt-(\d+)")
 _SHAPE = (  # what a model cannot change after it was made
     *("num_units", "encoder_layers", "decoder_layers", "encoder_type", "residual", "unit_type", "forget_bias"),
     *("attention", "attention_architecture", "output_attention", "pass_hidden_state", "share_vocab"),
-    *("language_model", "embed_prefix", "source_reverse"),
+    *("language_model", "embed_prefix", "source_reverse", "use_char_encode"),
 )
 _THIS_COMMAND_ONLY = (
     "ckpt",

@@ -65,6 +65,7 @@ class HParams:
     )
     output_attention: bool = _flag(True, "predict words from the attention vector, not from the top state")
     pass_hidden_state: bool = _flag(True, "start the decoder from the encoder's last state")
+    use_char_encode: bool = _flag(False, "the encoder makes a word's vector of its bytes")
     language_model: bool = _flag(False, "no encoder: learn to continue sentences of the target language")
 
     # Optimiser
@@ -338,6 +339,9 @@ def _check_together(hparams: HParams) -> None:
             f"attention_architecture={hparams.attention_architecture} says where attention is used: "
             "it needs attention, for example --attention=normed_bahdanau"
         )
+    for name in ("share_vocab", "embed_prefix", "language_model"):
+        if hparams.use_char_encode and getattr(hparams, name):
+            raise HParamError(f"use_char_encode has no vectors of source words to be used otherwise: leave out {name}")
     if hparams.language_model and hparams.attention:
         raise HParamError(f"a language_model has no source to look at: leave out attention={hparams.attention}")
     if not hparams.attention and not hparams.passes_state and not hparams.language_model:

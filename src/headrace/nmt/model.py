@@ -25,6 +25,7 @@ from torch.nn import functional as F
 
 from headrace.nmt.attention import Memory, make_attention
 from headrace.nmt.cells import Stack, States
+from headrace.nmt.chars import CharEncoder
 from headrace.nmt.hparams import HParams
 from headrace.nmt.sampled import Candidates, draw_candidates, sampled_cross_entropy
 
@@ -225,7 +226,8 @@ class Seq2Seq(nn.Module):
                 f"got {hparams.num_sampled_softmax:,}: leave it out for so few"
             )
         self.hparams = hparams
-        self.src_embedding_VU = nn.Parameter(torch.empty(src_vocab_size, hparams.num_units))
+        vectors = 0 if hparams.use_char_encode else src_vocab_size
+        self.src_embedding_VU = nn.Parameter(torch.empty(vectors, hparams.num_units))
         self.tgt_embedding_VU = (
             self.src_embedding_VU
             if hparams.share_vocab
@@ -236,6 +238,7 @@ class Seq2Seq(nn.Module):
         self.register_buffer("src_frozen_V", torch.zeros(src_vocab_size, dtype=torch.bool) if pretrained else None)
         both = pretrained and not hparams.share_vocab
         self.register_buffer("tgt_frozen_V", torch.zeros(tgt_vocab_size, dtype=torch.bool) if both else None)
+        self.chars = CharEncoder(src_vocab_size, hparams.num_units) if hparams.use_char_encode else None
         self.encoder = None if hparams.language_model else Encoder(hparams)
         self.decoder = Decoder(hparams)
         self.projection_UV = nn.Parameter(torch.empty(hparams.num_units, tgt_vocab_size))
@@ -289,10 +292,11 @@ class Seq2Seq(nn.Module):
         if self.hparams.share_vocab:  # one look-up, so that the sparse gradient lists each occurrence, as documented
             both = self.look_up(torch.cat([src, tgt]), self.src_embedding_VU, self.src_frozen_V)
             return both[: len(src)], both[len(src) :]
-        return (
-            self.look_up(src, self.src_embedding_VU, self.src_frozen_V),
-            self.look_up(tgt, self.tgt_embedding_VU, self.tgt_frozen_V),
-        )
+        return self.embed_source(src), self.look_up(tgt, self.tgt_embedding_VU, self.tgt_frozen_V)
+
+    def embed_source(self, src: Tensor) -> Tensor:
+        """Looks up source words, or makes their vectors of their bytes."""
+        return self.look_up(src, self.src_embedding_VU, self.src_frozen_V) if self.chars is None else self.chars(src)
 
     @staticmethod
     def look_up(words: Tensor, embedding_VU: Tensor, frozen_V: Tensor | None) -> Tensor:
@@ -319,7 +323,7 @@ class Seq2Seq(nn.Module):
         real_SB = steps(src_BS.shape[1], src_len_B)
         memory_SBD = encoded = None
         if self.encoder is not None:
-            memory_SBD, encoded = self.read(F.embedding(src_BS.t(), self.src_embedding_VU), src_len_B, real_SB, None)
+            memory_SBD, encoded = self.read(self.embed_source(src_BS.t()), src_len_B, real_SB, None)
         return self.decoder.start(len(src_BS), memory_SBD, real_SB, encoded)
 
     def outputs(self, batch: Batch, masks: Masks | None = None) -> Tensor:

@@ -145,6 +145,8 @@ class Run:
         self.test = EvalSet.read("test", self.vocabs, hparams)
         generator = torch.Generator().manual_seed(draw_seed(hparams, 0, "weights"))
         self.model = Seq2Seq(hparams, len(self.vocabs.src), len(self.vocabs.tgt), generator)
+        if self.model.chars is not None:
+            self.model.chars.set_words(list(self.vocabs.src))
         if hparams.embed_prefix is not None and saved is None:
             for line in fill_embeddings(self.model, self.vocabs, hparams):
                 report.line(line)

@@ -21,7 +21,10 @@ def named_weights(model: Seq2Seq) -> Iterator[tuple[str, Tensor]]:
     if model.hparams.share_vocab:
         yield "embeddings/embedding_share", model.src_embedding_VU
     else:
-        yield "embeddings/encoder/embedding_encoder", model.src_embedding_VU
+        if model.chars is None:
+            yield "embeddings/encoder/embedding_encoder", model.src_embedding_VU
+        else:  # which the original leaves to others
+            yield from ((f"embeddings/encoder/char/{name}", weight) for name, weight in model.chars.named_parameters())
         yield "embeddings/decoder/embedding_decoder", model.tgt_embedding_VU
     root, encoder, decoder = "dynamic_seq2seq", model.encoder, model.decoder
     if encoder is not None:
