@@ -66,6 +66,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(index.offsets.size() == headers.records.size());
   if (index.fault) check(index.fault.place() == *headers.fault && !index.fault.text().empty());
 
+  // Backwards, each twice: records one by one, and in runs.
+  const RecordReader reader(
+      {{file, {index.offsets.data(), index.offsets.size()}, {index.lengths.data(), index.lengths.size()}, nullptr}});
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = reader.records(); i-- > 0;) order.push_back(i);
+  for (std::int64_t i = 0; i < reader.records(); ++i) order.push_back(i);
+  Buffer<std::uint8_t> data_read;
+  Buffer<std::int64_t> offsets_read;
+  reader.read(order, false, data_read, offsets_read);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto begin = static_cast<std::size_t>(offsets_read[i]), end = static_cast<std::size_t>(offsets_read[i + 1]);
+    const std::string& record = headers.records[static_cast<std::size_t>(order[i])];
+    check(record == std::string(data_read.data() + begin, data_read.data() + end));
+  }
+
   const RecordScan scan = scan_records({bytes.data(), bytes.size()}, 0, true, true, ~std::uint64_t{0});
   check(scan.lengths.size() == wanted.records.size());
   check(bool(scan.fault) == wanted.fault.has_value());

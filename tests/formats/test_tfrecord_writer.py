@@ -40,6 +40,8 @@ for action in (*[lambda: writer.write(record)] * 3, lambda: writer.write(b"small
     except OSError as error:
         failed += 1
         assert error.errno == 27, error
+        if failed == 1:
+            assert error.__notes__ == [f"headrace: in writing {path}"], error.__notes__
         if failed > 1:
             assert "no file was made, as a write failed before (File too large)" in str(error), error
             assert error.filename == path
@@ -57,6 +59,29 @@ def test_after_a_write_that_fails_nothing_looks_whole(tmp_path: pathlib.Path, ki
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 4
     assert names(tmp_path) == []
+
+
+UNPACKED = """
+import resource, sys
+import headrace as hr
+from headrace.formats import packed
+
+packed.IN_MEMORY = 1000
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    hr.read_tfrecord(sys.argv[1])
+except OSError as error:
+    print(error.__notes__[0])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of files' sizes")
+def test_where_there_is_no_room_to_unpack(tmp_path: pathlib.Path) -> None:
+    with hr.TFRecordWriter(tmp_path / "a", "GZIP") as writer:
+        writer.write(bytes(3_000_000))
+    done = subprocess.run([sys.executable, "-c", UNPACKED, str(tmp_path / "a")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"headrace: in unpacking {tmp_path / 'a'} into ")
 
 
 KILLED = """
@@ -110,6 +135,9 @@ def test_places_where_no_file_can_be(tmp_path: pathlib.Path) -> None:
     assert folder.value.filename == str(tmp_path)
     with pytest.raises(IsADirectoryError):
         write_atomic(tmp_path, [b""])
+    with pytest.raises(FileNotFoundError) as missing:
+        hr.TFRecordWriter(tmp_path / "no" / "a", shard_size=5)
+    assert missing.value.filename == str(tmp_path / "no" / "a")
     assert names(tmp_path) == []
 
 

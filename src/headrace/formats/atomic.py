@@ -13,6 +13,11 @@ import shutil
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
+from headrace.errors import add_note
+
+FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+"""What writing fails with when there is no room; such errors don't say what was written."""
+
 
 def write_atomic(path: str | os.PathLike[str], parts: Iterable[Any]) -> None:
     """Writes a file beside its place, then moves it there.
@@ -42,13 +47,14 @@ def write_atomic(path: str | os.PathLike[str], parts: Iterable[Any]) -> None:
 
 
 @contextlib.contextmanager
-def open_atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def open_atomic(path: str | os.PathLike[str], shown: str = "") -> Iterator[BinaryIO]:
     """Opens a file to be written beside its place; it is moved there when the block ends, and only if it ends well.
 
     As `write_atomic` otherwise. The file may be sought in, and be read.
 
     Args:
         path: The file; a symbolic link is followed, not replaced.
+        shown: What it is called in messages, if not that.
 
     Raises:
         OSError: If the file can't be written.
@@ -65,8 +71,9 @@ def open_atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         (False, b'to the mill')
     """
     target = os.path.realpath(path)
+    shown = shown or os.fspath(path)
     if os.path.isdir(target):
-        raise IsADirectoryError(errno.EISDIR, "expected a file to write, found a directory", os.fspath(path))
+        raise IsADirectoryError(errno.EISDIR, "expected a file to write, found a directory", shown)
     temporary = unfinished_path(target)
     try:
         # Not a file of the tempfile module: those can be read by their owner alone.
@@ -74,14 +81,16 @@ def open_atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except OSError as error:  # it names a file that nobody asked for
         missing = error.errno == errno.ENOENT
         text = "the folder to write in isn't there; make it first" if missing else error.strerror
-        raise OSError(error.errno, text, os.fspath(path)) from None
+        raise OSError(error.errno, text, shown) from None
     try:
         with open(descriptor, "w+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            add_note(error, f"headrace: in writing {shown}")
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise

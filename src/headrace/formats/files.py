@@ -133,13 +133,6 @@ def open_bytes(path: str) -> _native.FileBytes:
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             error.add_note("headrace: each file of a source stays open; raise the limit with `ulimit -n`")
-        elif error.errno in (errno.ENOSPC, errno.EFBIG):
-            import tempfile
-
-            error.add_note(
-                f"headrace: in unpacking {path} into {tempfile.gettempdir()}; set TMPDIR to a folder with more room, "
-                "or unpack the file yourself"
-            )
         raise
 
 

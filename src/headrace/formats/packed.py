@@ -11,6 +11,7 @@ import numpy as np
 
 from headrace import _native
 from headrace.errors import DataError
+from headrace.formats.atomic import FULL
 from headrace.formats.remote import open_file, size_of
 
 if TYPE_CHECKING:
@@ -102,7 +103,15 @@ def spool(pieces: Iterable[bytes], path: str) -> _native.FileBytes:
     # Moves from memory to a nameless temporary file by itself when it grows beyond the limit.
     with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY, prefix="headrace-") as unpacked:
         for piece in pieces:
-            unpacked.write(piece)
+            try:
+                unpacked.write(piece)
+            except OSError as error:
+                if error.errno in FULL:
+                    error.add_note(
+                        f"headrace: in unpacking {path} into {tempfile.gettempdir()}; set TMPDIR to a folder with more "
+                        "room, or unpack the file yourself"
+                    )
+                raise
         unpacked.seek(0)
         if unpacked.name is None:
             return _native.FileBytes.from_memory(np.frombuffer(unpacked.read(), np.uint8), path)

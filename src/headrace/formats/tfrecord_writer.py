@@ -154,7 +154,7 @@ class TFRecordWriter:
         self._target = self._path
         if self._shard_size is not None:
             self._target = unfinished_path(os.path.realpath(self._path))
-        self._open: contextlib.AbstractContextManager[IO[bytes]] | None = open_atomic(self._target)
+        self._open: contextlib.AbstractContextManager[IO[bytes]] | None = open_atomic(self._target, self._path)
         file = self._open.__enter__()
         self._sink = _sink(file, self._compression)
         self._shard_bytes = 0
