@@ -9,8 +9,11 @@ import pytest
 
 from headrace.nmt.flags import parse_flags
 from headrace.nmt.hparams import HParamError, HParams
+from headrace.nmt.infer import Translator
 from headrace.nmt.optim import learning_rate
 from headrace.nmt.standard import STANDARD
+from headrace.nmt.train import train
+from tests.nmt.conftest import Toy
 
 
 @pytest.mark.parametrize("name", STANDARD)
@@ -88,3 +91,13 @@ def test_explicit_decay(settings: dict[str, float], steps: tuple[int, ...], expe
 def test_refuses(settings: dict[str, object], message: str) -> None:
     with pytest.raises(HParamError, match=message):
         HParams().replace(**settings)
+
+
+@pytest.mark.parametrize("name", STANDARD)
+def test_every_configuration_trains_and_translates(toy: Toy, name: str) -> None:
+    small = {"num_units": 8, "num_train_steps": 2, "batch_size": 16, "infer_batch_size": 4, "subword_option": ""}
+    result = train(toy(**{**STANDARD[name], **small}), quiet=True)
+    assert result.step == 2
+    loaded = Translator.load(Path(str(result.translator.hparams.out_dir)))
+    assert loaded.hparams.beam_width == 10
+    assert len(loaded.nbest(["w1 w2", "w3"], 3)[0]) == 3
