@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.nmt.commands import run_command
+
 __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line; returns the exit code: 0, or 2 after one message on standard error."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError):  # words that the terminal cannot show are no reason to stop
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    try:
-        _run(sys.argv[1:] if argv is None else argv)
-    except KeyboardInterrupt as stop:
-        return _fail(str(stop) or "stopped", 130)
-    except ModuleNotFoundError as error:
-        return _fail(f"{error}: install what translation needs with pip install 'headrace[nmt]'")
-    except Exception as error:
-        if not _is_expected(error):
-            raise
-        return _fail(str(error))
-    return 0
+    return run_command("headrace.nmt", lambda: _run(sys.argv[1:] if argv is None else argv))
 
 
 def _run(argv: Sequence[str]) -> None:
@@ -77,18 +65,6 @@ def _translate(given: dict[str, Any]) -> None:
     if references is not None and hparams.jobid == 0:  # who has all of them
         for line in score_lines(references, lines[::count], hparams):
             sys.stdout.write(f"  {line}\n")
-
-
-def _is_expected(error: Exception) -> bool:
-    """Says whether an error is about what the user gave, and not one of the program."""
-    import headrace as hr
-
-    return isinstance(error, (hr.HeadraceError, OSError))
-
-
-def _fail(message: str, code: int = 2) -> int:
-    sys.stderr.write(f"headrace.nmt: {message}\n")
-    return code
 
 
 if __name__ == "__main__":

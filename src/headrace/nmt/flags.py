@@ -7,8 +7,9 @@ import difflib
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from headrace.nmt.commands import Parser
 from headrace.nmt.hparams import FIELDS, HParamError, field_kind, may_be_none, read_json
 from headrace.nmt.standard import STANDARD, standard
 
@@ -79,16 +80,8 @@ def _with_effect(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in _WITHOUT_EFFECT}
 
 
-class _Parser(argparse.ArgumentParser):
-    """An argument parser that raises instead of ending the program, so that there is one kind of error."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raises what argparse would print."""
-        raise HParamError(message)
-
-
-def _parser() -> _Parser:
-    parser = _Parser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="python -m headrace.nmt",
         description="Trains a translation model, or translates with one (--inference_input_file).",
         allow_abbrev=False,
