@@ -170,10 +170,9 @@ class Workers:
         limits = {"prefetch": self._prefetch, "max_bytes": self._max_bytes, "timeout": self._timeout}
         return {"workers": number, "mode": mode, **limits}
 
-    @property
-    def pids(self) -> list[int]:
-        """The processes that work for the run that goes on."""
-        return [] if self._processes is None else self._processes.pids
+    def kill(self, number: int) -> bool:
+        """Ends one of the processes that work for the run that goes on; whether there was one."""
+        return self._processes is not None and self._processes.kill(number)
 
     def close(self) -> None:
         """Lets processes go."""

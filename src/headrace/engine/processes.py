@@ -7,6 +7,7 @@ import logging
 import os
 import pickle
 import select
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -408,10 +409,19 @@ class ProcessRun(Generic[P]):
             parts.append(f"worker process {seat} (pid {worker.pid}), at {at}:\n{worker.page.stacks(worker.pid)}")
         return "\n".join(parts)
 
-    @property
-    def pids(self) -> list[int]:
-        """The processes that work for this run."""
-        return [] if self._closed else [worker.pid for worker in self._workers]
+    def kill(self, number: int) -> bool:
+        """Ends one of the worker processes by SIGKILL, to see that the run doesn't notice; whether there was one."""
+        alive = [] if self._closed else [worker for worker in self._workers if worker.is_alive()]
+        if not alive:
+            return False
+        worker = alive[number % len(alive)]
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+            if worker.pidfd >= 0:  # which no other process can have got meanwhile
+                signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
+            else:
+                os.kill(worker.pid, signal.SIGKILL)
+            return True
+        return False
 
     def close(self) -> None:
         """Ends the run. Its workers rest, or finish what nobody waits for any more first."""

@@ -28,6 +28,7 @@ class Verified:
         split: How batches were divided among the ranks.
         seed: Of the chain; None if it was given.
         description: The dataset, in words.
+        against: What the run was compared with.
     """
 
     events: int
@@ -47,6 +48,7 @@ class Verified:
     split: str
     seed: int | None
     description: str
+    against: str = "the plan"
 
     def __repr__(self) -> str:
         """What was proven, in words."""
@@ -54,7 +56,7 @@ class Verified:
         happened = ", ".join(_count(number, kind) for kind, number in kinds if number) or "none"
         lines = [
             f"Verified: {_count(self.records, 'record')} in {_count(self.batches, 'batch', 'batches')} are those of "
-            "the plan, each where it belongs,",
+            f"{self.against}, each where it belongs,",
             f"  through {_count(self.events, 'event')} ({happened}) with workers {_list(self.workers)} and ranks "
             f"{_list(self.ranks)} (split={self.split!r}" + (")" if self.seed is None else f", seed {self.seed})"),
             f"  {_count(self.epochs, 'epoch')} complete; in {self.counted} of them every record of the order comes as "

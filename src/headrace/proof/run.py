@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import operator
-import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
@@ -20,6 +18,7 @@ from headrace.loader import Loader
 from headrace.plan import Rows
 from headrace.proof.chain import Stop, random_chain
 from headrace.proof.compare import difference
+from headrace.proof.foreign import foreign_maker, verify_foreign
 from headrace.proof.reference import Reference
 from headrace.proof.report import Verified
 
@@ -48,7 +47,9 @@ def verify(
 
     Args:
         data: What to verify: batches, a dataset (in batches of 16), a loader (for its description and its settings), or
-            a function: without arguments it gives one of these; with `workers`, `rank` and `world_size` a loader.
+            a function: without arguments it gives one of these; with `workers`, `rank` and `world_size` a loader. A
+            function of `num_workers` gives any loader with `state_dict` and `load_state_dict`, `headrace.torch`'s say:
+            that has no plan, so one epoch is compared with itself undisturbed, on one rank.
         events: How many events of a random chain, or the chain.
         seed: Of the random chain.
         workers: Numbers of workers that the random chain takes.
@@ -75,7 +76,8 @@ def verify(
             raise PlanError(f"verify: {name} are integers of at least {least}, got {numbers!r:.80}")
     if mode not in (None, "threads", "processes"):
         raise PlanError(f"verify: mode is 'threads' or 'processes', got {mode!r:.80}")
-    make = _maker(data, mode)
+    foreign = foreign_maker(data)
+    make = _maker(data, mode) if foreign is None else None
     given: int | None = None
     if isinstance(events, Sequence):
         chain = list(events)
@@ -92,6 +94,9 @@ def verify(
         if count < 0:
             raise PlanError(f"verify: events is at least 0, got {count}")
         chain = random_chain(count, given, workers, ranks, mode == "processes")
+    if make is None:
+        assert foreign is not None
+        return verify_foreign(foreign, chain, given, max_batches)
     run = _Run(make, given)
     try:
         run.go(chain, max_batches)
@@ -121,6 +126,7 @@ def _maker(data: Any, mode: Mode | None) -> Make:
         return _maker(_result(data), mode)
     raise PlanError(
         f"verify takes batches, a dataset, a loader or a function that gives one of them, got {type(data).__name__}"
+        + ("; of other loaders, a function of num_workers that makes one" if hasattr(data, "state_dict") else "")
     )
 
 
@@ -205,9 +211,9 @@ class _Run:
 
     def _kill(self) -> None:
         """Ends a worker process as the system would, where there is one; its run goes on and mustn't notice."""
-        pids = [pid for loader in self._loaders for pid in loader._workers.pids]
-        if pids:
-            os.kill(pids[len(self._saved) % len(pids)], signal.SIGKILL)
+        count = len(self._loaders)
+        turns = (self._loaders[(self._events + i) % count] for i in range(count))
+        if any(loader._workers.kill(self._events) for loader in turns):
             self._done["kill"] += 1
             self._last = f"kill at batch {self._index} of epoch {self._epoch}"
 
