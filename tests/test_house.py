@@ -22,19 +22,21 @@ NATIVE = PACKAGE.parents[1] / "native"
 ALLOWED = {
     "errors": set(),
     "clock": set(),
-    "plan": {"_native", "errors"},
-    "batch": {"_native", "errors"},
-    "vocab": {"_native", "errors", "batch", "formats.atomic", "formats.files"},
-    "formats": {"_native", "errors", "batch", "vocab"},  # vocab for text.py alone, see below
-    "dataset": {"errors", "clock", "batch", "formats", "plan", "vocab"},
+    "checks": {"errors"},
+    "plan": {"checks", "_native", "errors"},
+    "batch": {"checks", "_native", "errors"},
+    "vocab": {"checks", "_native", "errors", "batch", "formats.atomic", "formats.files"},
+    "formats": {"checks", "_native", "errors", "batch", "vocab"},  # vocab for text.py alone, see below
+    "dataset": {"checks", "errors", "clock", "batch", "formats", "plan", "vocab"},
     "engine": {"errors", "clock", "batch"},
     "state": {"errors", "dataset", "formats", "plan"},
     "blocks": {"errors", "clock", "batch", "dataset", "engine", "formats", "plan", "state"},
     "schedule": {"blocks", "dataset", "engine", "formats", "plan", "state"},
     "quality": {"errors", "dataset"},
-    "profile": {"errors", "engine"},
+    "profile": {"checks", "errors", "engine"},
     "runs": {"errors", "clock", "batch", "blocks", "dataset", "engine", "schedule"},
     "loader": {
+        "checks",
         "runs",
         "errors",
         "clock",
@@ -47,8 +49,8 @@ ALLOWED = {
         "schedule",
         "state",
     },
-    "proof": {"errors", "clock", "batch", "dataset", "engine", "loader", "plan"},
-    "cntk": {"", "errors", "clock", "batch", "formats", "plan", "engine"},  # "": the public surface
+    "proof": {"checks", "errors", "clock", "batch", "dataset", "engine", "loader", "plan"},
+    "cntk": {"checks", "", "errors", "clock", "batch", "formats", "plan", "engine"},  # "": the public surface
     "tf1": {"", "errors", "formats"},
     "torch": {"errors", "clock", "engine", "profile"},
     "cli": {"", "errors", "batch", "formats", "cntk", "plan.batches", "profile", "state"},

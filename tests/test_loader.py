@@ -175,10 +175,10 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"workers": -1}, "workers is an integer of at least 0 or 'auto', got -1"),
-        ({"workers": 1.5}, "workers is an integer of at least 0 or 'auto', got 1.5"),
+        ({"workers": -1}, "workers is at least 0 or 'auto', got -1"),
+        ({"workers": 1.5}, "workers is an integer or 'auto', got 1.5"),
         ({"rank": 2, "world_size": 2}, "rank is within 0 … world_size−1, got rank 2 of 2"),
-        ({"prefetch": 0}, "prefetch is an integer of at least 1, got 0"),
+        ({"prefetch": 0}, "prefetch is at least 1, got 0"),
         ({"to": "jox"}, "handed over as one of 'numpy', 'torch', 'jax', 'arrow'; got 'jox'"),
         ({"split": "halves"}, "unknown choice among split='halves'"),
         ({"uneven": "drop"}, "which split='records' never has"),
@@ -187,8 +187,8 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
         ({"rank": "a"}, "rank is an integer, got 'a'"),
         ({"rank": 1.0, "world_size": 2}, "rank is an integer, got 1.0"),
         ({"rank": -1}, "rank is within 0 … world_size−1, got rank -1 of 1"),
-        ({"workers": True}, "workers is an integer of at least 0 or 'auto', got True"),
-        ({"prefetch": 2**70}, "prefetch is an integer of at least 1, got 1180591620717411303424"),
+        ({"workers": True}, "workers is an integer or 'auto', got True"),
+        ({"prefetch": 2**70}, "prefetch is at most 4611686018427387903, got 1180591620717411303424"),
     ],
 )
 def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:

@@ -64,5 +64,5 @@ def test_the_choice_is_told_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(hr.PlanError, match="workers is an integer of at least 0 or 'auto', got 'many'"):
+    with pytest.raises(hr.PlanError, match="workers is an integer or 'auto', got 'many'"):
         hr.Loader(PIPELINES["shuffled"], workers="many")  # type: ignore[arg-type]

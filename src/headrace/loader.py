@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from headrace.batch.convert import deliver
 from headrace.batch.tree import Tree
 from headrace.blocks import Block, BlockStats, Share, assembler, first_block, shares
+from headrace.checks import whole_of
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
 from headrace.engine import Mode, Result, Stats, run_inline
@@ -24,6 +26,7 @@ from headrace.schedule import Piece, Schedule, Split, Uneven
 from headrace.state import Position, dump, load, skip
 
 _LARGEST = (1 << 62) - 1  # a number that can be counted on from in 64 bits
+_whole = functools.partial(whole_of, "Loader", most=_LARGEST)
 
 
 class Iteration:
@@ -114,11 +117,11 @@ class Loader:
         if not isinstance(data, Batches):
             raise PlanError(f"Loader needs batches, got {type(data).__name__}: end with .batch(…) or .bucket(…)")
         auto = workers == "auto"
-        workers = 0 if workers == "auto" else _check("workers", workers, 0, " or 'auto'")
-        prefetch = _check("prefetch", prefetch, 1)
-        max_bytes = _check("max_bytes", max_bytes, 1)
-        world_size = _check("world_size", world_size, 1)
-        rank = _check("rank", rank, None)
+        workers = 0 if workers == "auto" else _whole("workers", workers, 0, otherwise=" or 'auto'")
+        prefetch = _whole("prefetch", prefetch, 1)
+        max_bytes = _whole("max_bytes", max_bytes, 1)
+        world_size = _whole("world_size", world_size, 1)
+        rank = _whole("rank", rank, None)
         if rank not in range(world_size):
             raise PlanError(f"Loader: rank is within 0 … world_size−1, got rank {rank} of {world_size}")
         if split not in ("records", "batches") or uneven not in ("short", "drop"):
@@ -277,7 +280,7 @@ class Loader:
         Raises:
             PlanError: If `epoch` is negative.
         """
-        epoch = _check("epoch", epoch, 0)
+        epoch = _whole("epoch", epoch, 0)
         self._stop()
         self._position = Position(epoch)
 
@@ -331,7 +334,7 @@ class Loader:
             >>> loader.epoch, next(iter(loader)).tolist()
             (1, [4, 5, 6, 7])
         """
-        position = skip(self._position, self._program, _check("batches", batches, 0))
+        position = skip(self._position, self._program, _whole("batches", batches, 0))
         self._stop()
         self._position = position
 
@@ -438,11 +441,3 @@ class Loader:
     def reset_stats(self) -> None:
         """Starts the report anew."""
         self._stats.reset()
-
-
-def _check(name: str, value: Any, least: int | None, otherwise: str = "") -> int:
-    number = value.__index__() if hasattr(value, "__index__") and not isinstance(value, bool) else None
-    if number is None or number > _LARGEST or (least is not None and number < least):
-        wanted = "" if least is None else f" of at least {least}"
-        raise PlanError(f"Loader: {name} is an integer{wanted}{otherwise}, got {value!r:.80}")
-    return int(number)

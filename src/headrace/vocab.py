@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headrace import _native
-from headrace.batch.check import whole
 from headrace.batch.columns import Bytes, Ragged, Strings
+from headrace.checks import whole
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
 from headrace.formats.files import AnyPath, Paths, check_separators, find_files, open_bytes

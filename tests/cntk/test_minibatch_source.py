@@ -104,7 +104,7 @@ def test_max_samples_and_sweeps() -> None:
     assert rest(in_order([1] * 5, max_sweeps=0), 20) == []
     assert in_order().is_infinite()
     assert not in_order(max_samples=FULL_DATA_SWEEP).is_infinite()
-    with pytest.raises(hr.PlanError, match="max_samples is a number from 1 on, got 0"):
+    with pytest.raises(hr.PlanError, match="max_samples is at least 1, got 0"):
         in_order(max_samples=0)
 
 
@@ -134,8 +134,8 @@ def test_without_a_window_nothing_is_shuffled() -> None:
             "give one randomization window, got 128 chunks and 5 samples",
         ),
         ({"frame_mode": True, "truncation_length": 5}, "frame_mode and truncation_length exclude each other"),
-        ({"randomize": True, "randomization_seed": -1}, "its seed >= 0"),
-        ({"truncation_length": -1}, "truncated reading needs the truncation length >= 1, got -1"),
+        ({"randomize": True, "randomization_seed": -1}, "its seed is at least 0"),
+        ({"truncation_length": -1}, "truncated reading: the truncation length is at least 1, got -1"),
     ],
 )
 def test_contradictions_are_refused(options: dict[str, Any], message: str) -> None:
@@ -146,7 +146,7 @@ def test_contradictions_are_refused(options: dict[str, Any], message: str) -> No
 
 def test_bad_arguments_of_minibatches_are_refused() -> None:
     source = in_order()
-    with pytest.raises(hr.PlanError, match="a minibatch needs its size >= 1, got 0"):
+    with pytest.raises(hr.PlanError, match="a minibatch: its size is at least 1, got 0"):
         source.next_minibatch(0)
     with pytest.raises(hr.PlanError, match="a rank below the number of workers, got 2 of 2"):
         source.next_minibatch(1, num_data_partitions=2, partition_index=2)

@@ -71,7 +71,7 @@ def test_a_worker_that_has_nothing_in_a_sweep_goes_on_with_the_next() -> None:
     while minibatch := source.next_minibatch(8, 4, 3):
         found += minibatch[source["x"]].asarray().ravel().tolist()
     assert found == [0, 1, 2]  # the sequences 3, 7 and 11 of the timeline
-    with pytest.raises(hr.PlanError, match="max_samples is a number from 1 on, got 0"):
+    with pytest.raises(hr.PlanError, match="max_samples is at least 1, got 0"):
         MinibatchSourceFromData({"x": np.arange(3.0)}, max_samples=0)
 
 

@@ -84,9 +84,9 @@ def test_batches_and_windows_that_do_not_exist_are_refused() -> None:
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        (0, "batch needs size >= 1, got 0"),
-        (-3, "batch needs size >= 1, got -3"),
-        (2.0, "batch needs a whole number as size, got 2.0"),
+        (0, "batch: size is at least 1, got 0"),
+        (-3, "batch: size is at least 1, got -3"),
+        (2.0, "batch: size is an integer, got 2.0"),
         (1 << 63, "batch needs a size of at most 2^62, got 9223372036854775808"),
     ],
 )

@@ -79,7 +79,7 @@ def test_buckets_may_have_sizes_of_their_own(lengths: list[int], drop: bool, cut
 
 
 def test_a_size_for_each_bucket() -> None:
-    for sizes, message in (([2], "for each of 2 buckets, got 1"), ([2, 0], "batch_size >= 1, got 0")):
+    for sizes, message in (([2], "for each of 2 buckets, got 1"), ([2, 0], "batch_size is at least 1, got 0")):
         with pytest.raises(PlanError, match=message):
             BucketBatches(Leaf(0, 3), lambda rows: rows.ids[0], batch_size=sizes, boundaries=[1], window=None)
 

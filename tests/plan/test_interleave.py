@@ -110,8 +110,8 @@ def test_bad_arguments_are_named() -> None:
     for arguments, message in (
         ({"plans": []}, "interleave needs at least one plan"),
         ({"plans": [leaf, Zip([leaf, leaf])]}, "interleave needs records of one structure"),
-        ({"plans": [leaf], "cycle_length": 0}, "interleave needs cycle_length >= 1, got 0"),
-        ({"plans": [leaf], "block_length": 0}, "interleave needs block_length >= 1, got 0"),
+        ({"plans": [leaf], "cycle_length": 0}, "interleave: cycle_length is at least 1, got 0"),
+        ({"plans": [leaf], "block_length": 0}, "interleave: block_length is at least 1, got 0"),
         ({"plans": [Repeat(leaf, 1 << 60), Repeat(leaf, 1 << 60)]}, "at most 2\\^62 records"),
     ):
         with pytest.raises(PlanError, match=message):

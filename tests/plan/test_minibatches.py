@@ -154,7 +154,7 @@ def test_a_run_is_cut_within_blocks_too(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(timeline_module, "BLOCK", 10)
     minibatches = Minibatches(Data([1, 2, 3] * 30, [0, 90], None).timeline(), end=400)
     assert [len(one.records) for one in minibatches.cut_run(Place(), 6, most=20)] == [3] * 7
-    with pytest.raises(PlanError, match="needs its size >= 1, got 0"):
+    with pytest.raises(PlanError, match="its size is at least 1, got 0"):
         minibatches.cut_run(Place(), 0)
 
 
@@ -195,7 +195,7 @@ def test_a_worker_beyond_the_chunks_of_a_shuffle_has_nothing_even_without_an_end
 
 def test_what_makes_no_sense_is_refused() -> None:
     data = Data([1, 2], [0, 2], None)
-    with pytest.raises(PlanError, match="a minibatch needs its size >= 1, got 0"):
+    with pytest.raises(PlanError, match="a minibatch: its size is at least 1, got 0"):
         Minibatches(data.timeline()).cut(Place(), 0)
     with pytest.raises(PlanError, match="a partition needs a rank below the number of workers, got 2 of 2"):
         Partition(2, 2)

@@ -130,12 +130,12 @@ def test_ranks_divide_the_rows(lengths: list[int], size: int, world_size: int) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"length": 0}, "length >= 1"),
+        ({"length": 0}, "length is at least 1"),
         ({"length": 1 << 31}, "fewer than 2"),
-        ({"batch_size": 0}, "batch_size >= 1"),
+        ({"batch_size": 0}, "batch_size is at least 1"),
         ({"strategy": "worst-fit"}, "strategy is one of first-fit, best-fit, concat"),
         ({"overlong": "ignore"}, "overlong is one of raise, split, cut, drop"),
-        ({"window": 0}, "window >= 1"),
+        ({"window": 0}, "window is at least 1"),
     ],
 )
 def test_mistakes_are_refused(arguments: dict[str, Any], message: str) -> None:

@@ -199,9 +199,9 @@ def test_shuffles_of_what_cannot_be_shuffled_are_refused() -> None:
         Shuffle(Leaf(0, None), 1)
     with pytest.raises(PlanError, match=r"shuffle orders at most 2\^48 records, got 281474976710657"):
         Shuffle(Repeat(Leaf(0, 1), 2**48 + 1), 1)
-    with pytest.raises(PlanError, match="shuffle needs window >= 1, got 0"):
+    with pytest.raises(PlanError, match="shuffle: window is at least 1, got 0"):
         WindowShuffle(Leaf(0, 5), 1, 0)
-    with pytest.raises(PlanError, match=r"shuffle needs a whole number as window, got 2\.5"):
+    with pytest.raises(PlanError, match=r"shuffle: window is an integer, got 2\.5"):
         WindowShuffle(Leaf(0, 5), 1, 2.5)  # type: ignore[arg-type]
     with pytest.raises(PlanError, match=r"a window of at most 2\^48 positions, got 562949953421312"):
         WindowShuffle(Leaf(0, 5), 1, 2**49)

@@ -50,10 +50,10 @@ def test_first_draws_of_neighbouring_records_are_uniform() -> None:
     ("arguments", "message"),
     [
         ((0.5, 0, 0, 0), "a seed is a whole number, got 0.5"),
-        ((0, -1, 0, 0), "record_rng needs epoch >= 0, got -1"),
-        ((0, 0, -1, 0), "record_rng needs record >= 0, got -1"),
-        ((0, 0, 0, -1), "record_rng needs stream >= 0, got -1"),
-        ((0, "1", 0, 0), "record_rng needs a whole number as epoch, got '1'"),
+        ((0, -1, 0, 0), "record_rng: epoch is at least 0, got -1"),
+        ((0, 0, -1, 0), "record_rng: record is at least 0, got -1"),
+        ((0, 0, 0, -1), "record_rng: stream is at least 0, got -1"),
+        ((0, "1", 0, 0), "record_rng: epoch is an integer, got '1'"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: tuple[int, int, int, int], message: str) -> None:
@@ -87,9 +87,9 @@ def test_threads_do_not_share_a_reused_generator() -> None:
 def test_a_reused_generator_refuses_what_makes_no_sense() -> None:
     with pytest.raises(PlanError, match=r"a seed is a whole number, got 0\.5"):
         RecordRng(0.5)  # type: ignore[arg-type]
-    with pytest.raises(PlanError, match="record_rng needs stream >= 0, got -1"):
+    with pytest.raises(PlanError, match="record_rng: stream is at least 0, got -1"):
         RecordRng(0, -1)
-    with pytest.raises(PlanError, match="record_rng needs record >= 0, got -1"):
+    with pytest.raises(PlanError, match="record_rng: record is at least 0, got -1"):
         RecordRng(0).at(0, -1)
-    with pytest.raises(PlanError, match="record_rng needs epoch >= 0, got -1"):
+    with pytest.raises(PlanError, match="record_rng: epoch is at least 0, got -1"):
         RecordRng(0).at(-1, 0)

@@ -96,7 +96,7 @@ def test_streams_are_profiled_too() -> None:
 
 def test_mistakes() -> None:
     loader = hr.Loader(hr.from_arrays(np.arange(10)).batch(2))
-    with pytest.raises(hr.PlanError, match="batches is an integer of at least 1, got 0"):
+    with pytest.raises(hr.PlanError, match="batches is at least 1, got 0"):
         loader.profile(batches=0)
     with pytest.raises(hr.PlanError, match="seconds is above 0, got -1"):
         loader.profile(seconds=-1)

@@ -216,7 +216,7 @@ def test_errors_of_the_users_own_say_where_in_the_chain() -> None:
         (lambda: hr.verify(numbers(), ranks=()), "ranks are integers of at least 1"),
         (lambda: verify(numbers(), mode="kernels"), "mode is 'threads' or 'processes'"),
         (lambda: Kind(1, "explode"), "how is one of restore, break, rewind, kill"),
-        (lambda: hr.Stop(-1), "after is an integer of at least 0"),
+        (lambda: hr.Stop(-1), "after is at least 0"),
     ],
 )
 def test_mistakes_in_the_call_are_told(call: Any, message: str) -> None:

@@ -1,31 +1,11 @@
-"""Checks of arguments that columns, vocabularies and formats share."""
+"""Checks of arguments that columns and formats share."""
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
-
-
-def whole(name: str, value: Any, least: int, most: int = (1 << 63) - 1) -> int:
-    """An argument as an int.
-
-    Raises:
-        ValueError: If it is no integer or out of range.
-    """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} is an integer, got {value!r:.60}")
-    if number < least:
-        raise ValueError(f"{name} is at least {least}, got {number}")
-    if number > most:
-        raise ValueError(f"{name} is at most {most}, got {number}")
-    return number
 
 
 def float_type(dtype: DTypeLike) -> np.dtype[Any]:

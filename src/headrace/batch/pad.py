@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.batch.check import whole
 from headrace.batch.column import Column
 from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
+from headrace.checks import whole
 
 Side = Literal["left", "right"]
 

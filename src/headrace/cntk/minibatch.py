@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.batch.columns import Ragged
+from headrace.checks import whole
 from headrace.cntk.ahead import Ahead
 from headrace.cntk.checkpoint import POSITION, Checkpoints
 from headrace.cntk.deserializers import Deserializer
@@ -402,8 +403,7 @@ def end_of(timeline: Timeline, max_samples: int, max_sweeps: int = INFINITELY_RE
         PlanError: If a limit isn't a whole number in its range.
     """
     for name, value, least in (("max_samples", max_samples, 1), ("max_sweeps", max_sweeps, 0)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            raise PlanError(f"{name} is a number from {least} on, got {value!r:.60}")
+        whole(name, value, least, None, error=PlanError)
     if max_samples == FULL_DATA_SWEEP:
         return timeline.samples
     if max_samples != INFINITELY_REPEAT:

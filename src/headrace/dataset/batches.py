@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.batch.pad import Side
-from headrace.dataset.arguments import check_function, size, whole
+from headrace.checks import whole_of
+from headrace.dataset.arguments import check_function, size
 from headrace.dataset.batch_ops import MapBatches, Pad, Padding, as_columns
 from headrace.dataset.node import BatchNode, steps
 from headrace.dataset.program import compile_program
@@ -70,7 +71,7 @@ class Batches:
         """
         if side not in ("left", "right"):
             raise PlanError(f"pad: side is 'left' or 'right', got {side!r}")
-        multiple_of, width = whole("pad", "multiple_of", multiple_of, 1), size("pad", "width", width)
+        multiple_of, width = whole_of("pad", "multiple_of", multiple_of, 1), size("pad", "width", width)
         return Batches(Pad(self._node, Padding(value, as_columns(columns), side, multiple_of, width, lengths)))
 
     def map(self, fn: Callable[[Any], Any]) -> Batches:
@@ -96,7 +97,7 @@ class Batches:
             >>> data.pack(8, batch_size=4).fill(), data.pack(8, batch_size=4, strategy="concat").fill()
             (0.75, 0.986...)
         """
-        epoch = whole("fill", "epoch", epoch, 0)
+        epoch = whole_of("fill", "epoch", epoch, 0)
         plan = compile_program(self._node).plan
         count = plan.num_windows(epoch)
         most = size("fill", "windows", windows)

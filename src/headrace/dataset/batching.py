@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
-from headrace.dataset.arguments import size, whole
+from headrace.checks import whole_of
+from headrace.dataset.arguments import size
 from headrace.dataset.batch import Batch, Bucket, bucket_sizes, growing_boundaries, width_boundaries
 from headrace.dataset.batch_ops import as_columns
 from headrace.dataset.batches import Batches
@@ -39,7 +40,7 @@ class Batching:
             >>> [batch.tolist() for batch in hr.Loader(hr.from_dataset(range(5)).batch(2))]
             [[0, 1], [2, 3], [4]]
         """
-        return Batches(Batch(self._node, whole("batch", "size", size, 1), drop_remainder, as_columns(ragged) or ()))
+        return Batches(Batch(self._node, whole_of("batch", "size", size, 1), drop_remainder, as_columns(ragged) or ()))
 
     def bucket(
         self,
@@ -95,7 +96,7 @@ class Batching:
         sizes = bucket_sizes(batch_size)
         max_tokens = size("bucket", "max_tokens", max_tokens)
         width = size("bucket", "width", width)
-        num_buckets = whole("bucket", "num_buckets", num_buckets, 1)
+        num_buckets = whole_of("bucket", "num_buckets", num_buckets, 1)
         if width is not None and boundaries is not None:
             raise PlanError("bucket takes width or boundaries, not both")
         if width is not None:
@@ -104,7 +105,7 @@ class Batching:
         if boundaries is not None:
             if isinstance(boundaries, str) or not isinstance(boundaries, Iterable):
                 raise PlanError(f"bucket: boundaries are a list of whole numbers, got {boundaries!r:.80}")
-            edges = tuple(whole("bucket", "boundaries", edge, 0) for edge in boundaries)
+            edges = tuple(whole_of("bucket", "boundaries", edge, 0) for edge in boundaries)
         if list(edges) != sorted(set(edges)):
             raise PlanError(f"bucket: boundaries ascend from 0 on, got {list(edges)}")
         if isinstance(sizes, tuple) and len(sizes) != len(edges) + 1:
@@ -163,7 +164,7 @@ class Batching:
             >>> batch["tokens"].tolist(), batch["segment_ids"].tolist()
             ([[1, 1, 1, 2, 2], [3, 3, 3, 4, 0]], [[1, 1, 1, 2, 2], [1, 1, 1, 2, 0]])
         """
-        length, batch_size = whole("pack", "length", length, 1), whole("pack", "batch_size", batch_size, 1)
+        length, batch_size = whole_of("pack", "length", length, 1), whole_of("pack", "batch_size", batch_size, 1)
         window = size("pack", "window", 16_384 if window == "auto" else window)
         for name, choice, kinds in (("strategy", strategy, Strategy), ("overlong", overlong, Overlong)):
             if choice not in get_args(kinds):

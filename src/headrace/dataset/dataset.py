@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from headrace.batch.tree import records
+from headrace.checks import whole_of
 from headrace.clock import Clock
 from headrace.dataset import order
-from headrace.dataset.arguments import check_function, whole
+from headrace.dataset.arguments import check_function
 from headrace.dataset.batch_ops import as_columns
 from headrace.dataset.batches import ELSEWHERE, elsewhere
 from headrace.dataset.batching import Batching
@@ -84,9 +85,9 @@ class Dataset(Batching):
             >>> list(hr.from_dataset(range(6)).shuffle(seed=1))
             [3, 2, 4, 0, 5, 1]
         """
-        seed = whole("shuffle", "seed", seed, None)
+        seed = whole_of("shuffle", "seed", seed, None)
         return Dataset(
-            order.shuffle(self._node, seed, None if window is None else whole("shuffle", "window", window, 1))
+            order.shuffle(self._node, seed, None if window is None else whole_of("shuffle", "window", window, 1))
         )
 
     def repeat(self, count: int | None = None) -> Dataset:
@@ -98,7 +99,7 @@ class Dataset(Batching):
         Raises:
             PlanError: If `count` is below 1.
         """
-        return Dataset(order.repeat(self._node, None if count is None else whole("repeat", "count", count, 1)))
+        return Dataset(order.repeat(self._node, None if count is None else whole_of("repeat", "count", count, 1)))
 
     def take(self, count: int) -> Dataset:
         """The first `count` records; all, if there are fewer.
@@ -106,7 +107,7 @@ class Dataset(Batching):
         Raises:
             PlanError: If `count` is negative.
         """
-        count = whole("take", "count", count, 0)
+        count = whole_of("take", "count", count, 0)
         return Dataset(order.slice_(self._node, f"take({count})", 0, count))
 
     def skip(self, count: int) -> Dataset:
@@ -115,7 +116,7 @@ class Dataset(Batching):
         Raises:
             PlanError: If `count` is negative.
         """
-        count = whole("skip", "count", count, 0)
+        count = whole_of("skip", "count", count, 0)
         return Dataset(order.slice_(self._node, f"skip({count})", count, None))
 
     def slice(self, start: int, stop: int | None = None, step: int = 1) -> Dataset:
@@ -124,8 +125,8 @@ class Dataset(Batching):
         Raises:
             PlanError: If `start` or `stop` is negative or `step` below 1.
         """
-        start, step = whole("slice", "start", start, 0), whole("slice", "step", step, 1)
-        stop = None if stop is None else whole("slice", "stop", stop, 0)
+        start, step = whole_of("slice", "start", start, 0), whole_of("slice", "step", step, 1)
+        stop = None if stop is None else whole_of("slice", "stop", stop, 0)
         return Dataset(order.slice_(self._node, f"slice({start}, {stop}, {step})", start, stop, step))
 
     def shard(self, count: int, index: int) -> Dataset:
@@ -137,7 +138,7 @@ class Dataset(Batching):
         Raises:
             PlanError: If `index` isn't within 0 … count−1.
         """
-        count, index = whole("shard", "count", count, 1), whole("shard", "index", index, 0)
+        count, index = whole_of("shard", "count", count, 1), whole_of("shard", "index", index, 0)
         if index >= count:
             raise PlanError(f"shard: index is within 0 … count−1, got index {index} of count {count}")
         return Dataset(order.slice_(self._node, f"shard({count}, {index})", index, None, count))
@@ -159,8 +160,8 @@ class Dataset(Batching):
         Raises:
             PlanError: When compiled, if lengths aren't known or the order was changed before.
         """
-        min = whole("filter_length", "min", min, 0)
-        max = None if max is None else whole("filter_length", "max", max, 0)
+        min = whole_of("filter_length", "min", min, 0)
+        max = None if max is None else whole_of("filter_length", "max", max, 0)
         return Dataset(LengthFilter(self._node, min, max, as_columns(columns)))
 
     def filter(self, fn: Callable[[Any], Any], *, batched: bool = False, block: int = 256) -> Dataset:
@@ -187,7 +188,7 @@ class Dataset(Batching):
             [[12, 6, 9, 3], [18, 15, 0]]
         """
         check_function("filter", fn)
-        return Dataset(Filter(self._node, fn, bool(batched), whole("filter", "block", block, 1)))
+        return Dataset(Filter(self._node, fn, bool(batched), whole_of("filter", "block", block, 1)))
 
     # records -------------------------------------------------------------------------------------------------------
 
@@ -209,7 +210,7 @@ class Dataset(Batching):
             True
         """
         check_function("map", fn)
-        return Dataset(Map(self._node, fn, whole("map", "seed", seed, None) if rng else None))
+        return Dataset(Map(self._node, fn, whole_of("map", "seed", seed, None) if rng else None))
 
     def tokens(
         self,

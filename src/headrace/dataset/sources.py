@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from headrace.batch.tree import Tree
-from headrace.dataset.arguments import size, whole
+from headrace.checks import whole_of
+from headrace.dataset.arguments import size
 from headrace.dataset.choice import Concat, Interleave, Mix
 from headrace.dataset.dataset import Dataset, dataset_nodes
 from headrace.dataset.leaf import SourceNode
@@ -188,7 +189,7 @@ def interleave(parts: Iterable[Dataset], *, cycle_length: int | None = None, blo
         'ababacc'
     """
     cycle_length = size("interleave", "cycle_length", cycle_length)
-    block_length = whole("interleave", "block_length", block_length, 1)
+    block_length = whole_of("interleave", "block_length", block_length, 1)
     nodes = dataset_nodes("interleave", parts)
     if not nodes:
         raise PlanError("interleave needs at least one dataset")

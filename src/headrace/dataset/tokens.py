@@ -9,10 +9,10 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.batch.check import whole
 from headrace.batch.collate import collate
 from headrace.batch.columns import Bytes, Objects, Ragged, Strings
 from headrace.batch.tree import Tree, map_leaves
+from headrace.checks import whole
 from headrace.clock import Clock
 from headrace.dataset.node import ChangingReader, Node, Numbering, Reader, Records, arguments
 from headrace.errors import DataError, PlanError

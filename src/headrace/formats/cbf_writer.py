@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from headrace.batch.check import float_type, whole
+from headrace.batch.check import float_type
 from headrace.batch.column import offsets_of
 from headrace.batch.sparse import Sparse
+from headrace.checks import whole
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
 from headrace.formats.cbf import MAGIC, VERSION

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from headrace import _native
-from headrace.batch.check import float_type, whole
+from headrace.batch.check import float_type
 from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
+from headrace.checks import whole
 from headrace.errors import DataError
 from headrace.formats.ctf_index import check_alike, open_ctf, warn_of_absent, warn_of_repeats
 from headrace.formats.ctf_schema import CtfStream, alias_of, check_streams

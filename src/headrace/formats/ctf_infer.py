@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.batch.check import whole
+from headrace.checks import whole
 from headrace.errors import DataError
 from headrace.formats.ctf_schema import MAX_DIM, CtfStream, check_alias
 from headrace.formats.files import AnyPath, find_files, open_bytes

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.batch.check import whole
+from headrace.checks import whole
 from headrace.errors import PlanError
 
 MAX_DIM = (1 << 31) - 1

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace import _native
-from headrace.batch.check import whole
 from headrace.batch.columns import Bytes
+from headrace.checks import whole
 from headrace.errors import DataError
 from headrace.formats.features import Feature, FixedLen, FixedLenSequence, VarLen
 from headrace.formats.files import Paths

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.batch.check import whole
+from headrace.checks import whole
 from headrace.errors import DataError, PlanError
 
 Fit: TypeAlias = Literal["stretch", "crop", "pad"]

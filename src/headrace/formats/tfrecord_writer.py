@@ -14,9 +14,9 @@ from typing import IO, Any, Self
 import numpy as np
 
 from headrace import _native
-from headrace.batch.check import whole
 from headrace.batch.column import offsets_of
 from headrace.batch.columns import Bytes, Strings
+from headrace.checks import whole
 from headrace.formats.atomic import open_atomic, unfinished_path
 from headrace.formats.record_file import Compression, check_compression
 from headrace.formats.shards import shard_name

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.checks import whole_of
 from headrace.errors import PlanError
 from headrace.plan.base import MAX_LENGTH, Plan
-from headrace.plan.check import whole_number
 from headrace.plan.rows import Rows
 
 _WINDOW_RECORDS = 1 << 16
@@ -140,7 +140,7 @@ class FixedBatches(BatchPlan):
 
     def __init__(self, plan: Plan, size: int, drop_remainder: bool = False) -> None:
         self.plan = plan
-        self.size = whole_number("batch", "size", size, 1)
+        self.size = whole_of("batch", "size", size, 1)
         if self.size > MAX_LENGTH:
             raise PlanError(f"batch needs a size of at most 2^62, got {size}")
         self.drop_remainder = drop_remainder
@@ -224,10 +224,10 @@ class Blocks(BatchPlan):
 
     def __init__(self, plan: Plan, size: int, span: int | None = None) -> None:
         self.plan = plan
-        self.size = whole_number("filter", "block", size, 1)
+        self.size = whole_of("filter", "block", size, 1)
         if self.size > MAX_LENGTH:
             raise PlanError(f"filter needs a block of at most 2^62, got {size}")
-        self.span = None if span is None else min(whole_number("bucket", "window", span, 1), MAX_LENGTH)
+        self.span = None if span is None else min(whole_of("bucket", "window", span, 1), MAX_LENGTH)
         self._per_span = None if self.span is None else -(-self.span // self.size)
 
     def num_batches(self, epoch: int) -> int | None:

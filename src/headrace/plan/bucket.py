@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.checks import whole_of
 from headrace.errors import PlanError
 from headrace.plan.base import Plan
 from headrace.plan.batches import PlannedWindow
-from headrace.plan.check import whole_number
 from headrace.plan.filling import Filling
 from headrace.plan.rows import Rows
 from headrace.plan.windowed import Lengths, WindowedBatches
@@ -67,8 +67,8 @@ class BucketBatches(WindowedBatches):
             raise PlanError(f"bucket needs either batch_size or max_tokens, got {batch_size} and {max_tokens}")
         super().__init__("bucket", plan, lengths, window)
         self.batch_size = _sizes(batch_size, len(boundaries) + 1)
-        self.max_tokens = None if max_tokens is None else whole_number("bucket", "max_tokens", max_tokens, 1)
-        self.boundaries = tuple(whole_number("bucket", "boundaries", edge, 0) for edge in boundaries)
+        self.max_tokens = None if max_tokens is None else whole_of("bucket", "max_tokens", max_tokens, 1)
+        self.boundaries = tuple(whole_of("bucket", "boundaries", edge, 0) for edge in boundaries)
         for low, high in pairwise(self.boundaries):
             if low >= high:
                 raise PlanError(f"bucket needs ascending boundaries, got {low} before {high}")
@@ -124,8 +124,8 @@ class BucketBatches(WindowedBatches):
 
 def _sizes(batch_size: int | Sequence[int] | None, buckets: int) -> int | tuple[int, ...] | None:
     if batch_size is None or not isinstance(batch_size, Sequence):
-        return None if batch_size is None else whole_number("bucket", "batch_size", batch_size, 1)
-    sizes = tuple(whole_number("bucket", "batch_size", size, 1) for size in batch_size)
+        return None if batch_size is None else whole_of("bucket", "batch_size", batch_size, 1)
+    sizes = tuple(whole_of("bucket", "batch_size", size, 1) for size in batch_size)
     if len(sizes) != buckets:
         raise PlanError(f"bucket needs a batch_size for each of {buckets} buckets, got {len(sizes)}")
     return sizes

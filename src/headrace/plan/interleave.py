@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.checks import whole_of
 from headrace.errors import PlanError
 from headrace.plan.base import MAX_LENGTH, Epochs, Plan, common_slots, locate_chosen
-from headrace.plan.check import whole_number
 from headrace.plan.rows import Rows
 
 _LARGEST_TABLE = 1 << 20  # numbers in a table of who gives how much in which stretch of rounds
@@ -47,9 +47,9 @@ class Interleave(Plan):
         self.plans = tuple(plans)
         self.slots = common_slots(self.plans, "interleave")
         if cycle_length is not None:
-            cycle_length = whole_number("interleave", "cycle_length", cycle_length, 1)
+            cycle_length = whole_of("interleave", "cycle_length", cycle_length, 1)
         self.cycle_length = cycle_length
-        self.block_length = whole_number("interleave", "block_length", block_length, 1)
+        self.block_length = whole_of("interleave", "block_length", block_length, 1)
         lengths = [plan.length for plan in self.plans]
         known = [n for n in lengths if n is not None]
         self.length = sum(known) if len(known) == len(lengths) else None

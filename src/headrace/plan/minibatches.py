@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.checks import whole_of
 from headrace.errors import PlanError
-from headrace.plan.check import whole_number
 from headrace.plan.timeline import Place, Timeline
 
 _LEAST = 256  # sequences that are looked at in one go, at least
@@ -28,8 +28,8 @@ class Partition:
     rank: int = 0
 
     def __post_init__(self) -> None:
-        whole_number("a partition", "the number of workers", self.workers, 1)
-        whole_number("a partition", "the rank", self.rank, 0)
+        whole_of("a partition", "the number of workers", self.workers, 1)
+        whole_of("a partition", "the rank", self.rank, 0)
         if self.rank >= self.workers:
             raise PlanError(f"a partition needs a rank below the number of workers, got {self.rank} of {self.workers}")
 
@@ -97,7 +97,7 @@ class Minibatches:
         Raises:
             PlanError: If the size isn't a whole number from 1 on.
         """
-        whole_number("a minibatch", "its size", size, 1)
+        whole_of("a minibatch", "its size", size, 1)
         partition = partition or Partition()
         if not self._in_order and partition.rank >= self.timeline.order.num_chunks:
             return None  # nothing is this worker's, in any sweep
@@ -158,7 +158,7 @@ class Minibatches:
 
     def _cut_whole(self, place: Place, size: int, most: int) -> list[Minibatch]:
         """As `cut_run` for one worker, as long as a minibatch lies wholly within a block: then its end is plain."""
-        size = whole_number("a minibatch", "its size", size, 1)
+        size = whole_of("a minibatch", "its size", size, 1)
         stretch = self.timeline.stretch(place, most)
         count = len(stretch.records)
         if self.end is not None:

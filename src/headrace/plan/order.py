@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.checks import whole_of
 from headrace.errors import PlanError
 from headrace.plan.base import MAX_LENGTH, Epochs, Plan, common_slots, locate_chosen, next_pass
-from headrace.plan.check import whole_number
 from headrace.plan.rows import LEAF_SHIFT, Rows
 
 
@@ -23,8 +23,8 @@ class Leaf(Plan):
     """
 
     def __init__(self, leaf: int, n: int | None) -> None:
-        self.leaf = whole_number("leaf", "its number", leaf, 0)
-        self.length = None if n is None else whole_number("leaf", "records", n, 0)
+        self.leaf = whole_of("leaf", "its number", leaf, 0)
+        self.length = None if n is None else whole_of("leaf", "records", n, 0)
         self.slots = 1
         if self.leaf >= 1 << 15:
             raise PlanError(f"a plan has at most {1 << 15} sources, got number {leaf}; read files as one source")
@@ -64,9 +64,9 @@ class Slice(Plan):
 
     def __init__(self, plan: Plan, start: int = 0, stop: int | None = None, step: int = 1) -> None:
         self.plan = plan
-        self.start = whole_number("slice", "start", start, 0)
-        self.stop = None if stop is None else whole_number("slice", "stop", stop, 0)
-        self.step = whole_number("slice", "step", step, 1)
+        self.start = whole_of("slice", "start", start, 0)
+        self.stop = None if stop is None else whole_of("slice", "stop", stop, 0)
+        self.step = whole_of("slice", "step", step, 1)
         self.slots = plan.slots
         ends = [end for end in (self.stop, plan.length) if end is not None]
         if plan.length is None and ends:
@@ -95,8 +95,8 @@ class Shard(Slice):
     """
 
     def __init__(self, plan: Plan, index: int, count: int) -> None:
-        count = whole_number("shard", "count", count, 1)
-        index = whole_number("shard", "index", index, 0)
+        count = whole_of("shard", "count", count, 1)
+        index = whole_of("shard", "index", index, 0)
         if index >= count:
             raise PlanError(f"shard needs an index below the count of {count}, got {index}; shards are numbered from 0")
         super().__init__(plan, start=index, step=count)
@@ -123,7 +123,7 @@ class Repeat(Plan):
         if plan.length is None:
             raise PlanError("repeat needs a plan of known length, got one that is endless or streamed")
         self.plan = plan
-        self.count = None if count is None else whole_number("repeat", "count", count, 1)
+        self.count = None if count is None else whole_of("repeat", "count", count, 1)
         self.slots = plan.slots
         if self.count is None:
             if plan.length == 0:

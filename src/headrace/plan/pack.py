@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.checks import whole_of
 from headrace.errors import PlanError
 from headrace.plan.base import MAX_LENGTH, Plan
 from headrace.plan.batches import Window
-from headrace.plan.check import whole_number
 from headrace.plan.rows import Rows
 from headrace.plan.windowed import Lengths, WindowedBatches
 
@@ -108,8 +108,8 @@ class PackBatches(WindowedBatches):
         drop_remainder: bool = False,
     ) -> None:
         super().__init__("pack", plan, lengths, window)
-        self.row_length = whole_number("pack", "length", length, 1)
-        self.batch_size = min(whole_number("pack", "batch_size", batch_size, 1), MAX_LENGTH)
+        self.row_length = whole_of("pack", "length", length, 1)
+        self.batch_size = min(whole_of("pack", "batch_size", batch_size, 1), MAX_LENGTH)
         if self.row_length > _MAX_ROW:
             raise PlanError(f"pack needs rows of fewer than 2^31 items, got length {length}")
         if strategy not in get_args(Strategy):

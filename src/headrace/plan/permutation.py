@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.checks import whole_of
 from headrace.errors import PlanError
 from headrace.plan.base import MAX_LENGTH, Epochs, Plan
-from headrace.plan.check import whole_number
 from headrace.plan.rows import Rows
 
 MAX_SHUFFLED = 1 << 48
@@ -102,7 +102,7 @@ class WindowShuffle(Plan):
 
     def __init__(self, plan: Plan, seed: int, window: int) -> None:
         self._key = seed_key(seed)
-        self.window = whole_number("shuffle", "window", window, 1)
+        self.window = whole_of("shuffle", "window", window, 1)
         if self.window > MAX_SHUFFLED:
             raise PlanError(f"shuffle needs a window of at most 2^48 positions, got {window}")
         self.plan = plan

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.check import whole_number
+from headrace.checks import whole_of
 from headrace.plan.permutation import seed_key
 
 
@@ -34,9 +34,9 @@ def record_rng(seed: int, epoch: int, record: int, *, stream: int = 0) -> np.ran
         True
     """
     counter = np.zeros(4, np.uint64)
-    counter[2] = whole_number("record_rng", "record", record, 0)
-    counter[3] = whole_number("record_rng", "epoch", epoch, 0)
-    key = np.array([seed_key(seed), whole_number("record_rng", "stream", stream, 0)], np.uint64)
+    counter[2] = whole_of("record_rng", "record", record, 0)
+    counter[3] = whole_of("record_rng", "epoch", epoch, 0)
+    key = np.array([seed_key(seed), whole_of("record_rng", "stream", stream, 0)], np.uint64)
     return np.random.Generator(np.random.Philox(counter=counter, key=key))
 
 
@@ -72,8 +72,8 @@ class RecordRng:
         Raises:
             PlanError: If an argument is not a whole number, or is negative.
         """
-        number = whole_number("record_rng", "record", record, 0)
-        turn = whole_number("record_rng", "epoch", epoch, 0)
+        number = whole_of("record_rng", "record", record, 0)
+        turn = whole_of("record_rng", "epoch", epoch, 0)
         own = self._of_thread
         try:
             generator: np.random.Generator = own.generator

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.checks import whole_of
 from headrace.errors import PlanError
-from headrace.plan.check import whole_number
 from headrace.plan.minibatches import Minibatches, Partition
 from headrace.plan.timeline import Place
 
@@ -121,7 +121,7 @@ class Truncated:
 
     def __init__(self, minibatches: Minibatches, steps: int) -> None:
         self.minibatches = minibatches
-        self.steps = whole_number("truncated reading", "the truncation length", steps, 1)
+        self.steps = whole_of("truncated reading", "the truncation length", steps, 1)
 
     def cut(self, state: Slots, size: int, partition: Partition | None = None) -> TruncatedMinibatch | None:
         """The minibatch that comes after a state; None at the end.
@@ -134,7 +134,7 @@ class Truncated:
         Raises:
             PlanError: If there are fewer slots than workers, or not as many as before.
         """
-        whole_number("a minibatch", "its size", size, 1)
+        whole_of("a minibatch", "its size", size, 1)
         partition = partition or Partition()
         slots = max(1, size // self.steps)
         count = partition.share(slots)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.checks import whole_of
 from headrace.errors import PlanError
 from headrace.plan.base import Plan
 from headrace.plan.batches import BatchPlan
-from headrace.plan.check import whole_number
 from headrace.plan.rows import Rows
 
 Lengths = Callable[[Rows], NDArray[np.integer]]
@@ -36,7 +36,7 @@ class WindowedBatches(BatchPlan):
         self._what = what
         self.plan = plan
         self.lengths = lengths
-        self.window_records = None if window is None else whole_number(what, "window", window, 1)
+        self.window_records = None if window is None else whole_of(what, "window", window, 1)
         if plan.length is None and window is None:
             raise PlanError(f"{what} needs a window for a plan that is endless or of unknown length, got window=None")
         self._batches: dict[int, int] = {}

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
+from headrace.checks import whole_of
 from headrace.engine import StatsCollector
 from headrace.engine.trace import Trace
 from headrace.errors import DataError, PlanError
@@ -37,8 +38,7 @@ def profile(
         PlanError: If an argument is out of range.
         DataError: If the loader gives no batch.
     """
-    if isinstance(batches, bool) or not isinstance(batches, int) or batches < 1:
-        raise PlanError(f"profile: batches is an integer of at least 1, got {batches!r}")
+    batches = whole_of("profile", "batches", batches, 1)
     if not (isinstance(seconds, (int, float)) and seconds > 0):
         raise PlanError(f"profile: seconds is above 0, got {seconds!r}")
     if step is not None and not callable(step):

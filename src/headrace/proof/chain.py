@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from headrace.checks import whole_of
 from headrace.errors import PlanError
 
 How = Literal["restore", "break", "rewind", "kill"]
@@ -43,9 +44,7 @@ class Stop:
         if self.how not in get_args(How):
             raise PlanError(f"Stop: how is one of {', '.join(get_args(How))}, got {self.how!r}")
         for name, least in (("after", 0), ("workers", 0), ("world_size", 1), ("back", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise PlanError(f"Stop: {name} is an integer of at least {least}, got {value!r:.80}")
+            object.__setattr__(self, name, whole_of("Stop", name, getattr(self, name), least))
 
 
 def random_chain(events: int, seed: int, workers: Sequence[int], ranks: Sequence[int], processes: bool) -> list[Stop]:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.batch.check import float_type, whole
+from headrace.batch.check import float_type
+from headrace.checks import whole, whole_of
+from headrace.errors import PlanError
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3)])
@@ -30,6 +32,16 @@ def test_whole_numbers_are_taken_whatever_their_type(value: Any) -> None:
 def test_other_arguments_are_not_whole_numbers(value: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         whole("n", value, 0, 3)
+
+
+def test_messages_say_whose_argument_it_is_and_what_else_it_may_be() -> None:
+    assert whole_of("take", "count", 1 << 70, None) == 1 << 70
+    with pytest.raises(PlanError, match=r"^take: count is at least 0, got -1$"):
+        whole_of("take", "count", -1, 0)
+    with pytest.raises(PlanError, match=r"^take: count is an integer or 'all', got None$"):
+        whole_of("take", "count", None, 0, otherwise=" or 'all'")
+    with pytest.raises(ValueError, match=r"^n is at most 9223372036854775807, got 9223372036854775808$"):
+        whole("n", 1 << 63, None)
 
 
 @pytest.mark.parametrize("dtype", ["float64", np.float64, np.dtype(np.float64), float])

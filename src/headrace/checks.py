@@ -1,0 +1,59 @@
+"""Checks of arguments that all rooms share."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from headrace.errors import PlanError
+
+LARGEST = (1 << 63) - 1
+"""What 64 bits hold."""
+
+
+def whole(
+    name: str,
+    value: Any,
+    least: int | None,
+    most: int | None = LARGEST,
+    *,
+    error: type[Exception] = ValueError,
+    otherwise: str = "",
+) -> int:
+    """An argument as Python's own integer, so that what is made of it is the same whatever type it came as.
+
+    Args:
+        name: The argument, for messages.
+        value: What was given.
+        least: The smallest that makes sense; None for any.
+        most: The largest; None for any.
+        error: What is raised.
+        otherwise: What else may be given, for messages, as in `" or 'auto'"`.
+
+    Raises:
+        Exception: What was said, if it is no integer or out of range.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, (bool, np.bool_)):
+        raise error(f"{name} is an integer{otherwise}, got {value!r:.80}")
+    if least is not None and number < least:
+        raise error(f"{name} is at least {least}{otherwise}, got {number}")
+    if most is not None and number > most:
+        raise error(f"{name} is at most {most}{otherwise}, got {number}")
+    return number
+
+
+def whole_of(
+    operation: str, name: str, value: Any, least: int | None, most: int | None = None, *, otherwise: str = ""
+) -> int:
+    """As `whole`, of an argument of an operation.
+
+    Raises:
+        PlanError: If it is no integer or out of range.
+    """
+    return whole(f"{operation}: {name}", value, least, most, error=PlanError, otherwise=otherwise)
