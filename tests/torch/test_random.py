@@ -194,9 +194,14 @@ def test_generators_of_all_kinds_are_seeded(held: Any) -> None:
     assert len(seen) == 3
 
 
-def test_pythons_generator_is_copied_as_bytes() -> None:
-    twister = randomness._Twister()
-    saved = twister.save()
-    first = [random.random() for _ in range(700)]
-    twister.restore(saved)
-    assert first == [random.random() for _ in range(700)]
+def test_generators_are_copied_as_bytes() -> None:
+    for twister, draw in ((randomness._pythons(), random.random), (randomness._numpys(), np.random.rand)):
+        assert twister is not None
+        for draws in (1, 312, 624, 700):
+            saved = twister.save()
+            assert not twister.moved()
+            first = [draw() for _ in range(draws)]
+            assert twister.moved()
+            twister.restore(saved)
+            assert not twister.moved()
+            assert first == [draw() for _ in range(draws)]

@@ -60,6 +60,7 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
         for piece in pieces:
             self._pieces = iter([piece])
             mark, batch, error = super()._pull()
+            self._tell()
             self._over = False
             clock = Clock()
             clock.seconds = self._clock.seconds

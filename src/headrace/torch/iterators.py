@@ -6,6 +6,7 @@ import itertools
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,6 +21,18 @@ from headrace.torch.randomness import digest, held_generators, seed_held
 from headrace.torch.streams import End, Stream
 
 _NOTHING = object()
+_ASK = 64  # batches
+_TOLD = 16  # batches: a call for each small one would cost too much
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has come since the statistics were told."""
+
+    batches: int = 0
+    seconds: float = 0.0
+    nbytes: int = 0
+    records: int = 0
 
 
 class _BaseDataLoaderIter:
@@ -93,6 +106,9 @@ class _BaseDataLoaderIter:
 
     def _close(self) -> None:
         """Lets go of what runs."""
+
+    def _tell(self) -> None:
+        """Tells the statistics what they don't know yet."""
 
     def _pull(self) -> Pulled:
         raise NotImplementedError
@@ -198,6 +214,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         self._over = False
         self._guard = self._runtime.guard
         self._clock = Clock()
+        self._asked, self._busy = 0, 1.0
+        self._tally = Tally()
         if self._dataset_kind == 1:
             self._work: Any = self._collate_fn
             self._stream = self._guard.run((self._base_seed, 0, -1), self._open_stream, loader, again=False)
@@ -221,24 +239,45 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     def _pull(self) -> Pulled:
         if self._over:
             raise StopIteration
-        began, cpu = time.perf_counter(), time.thread_time()
-        mark, batch, error = self._pull_sample() if self._dataset_kind == 1 else self._pull_piece()
-        spent, cpu = time.perf_counter() - began, time.thread_time() - cpu
-        self._clock.seconds = {"piece": (spent, cpu), "read": (spent, cpu)}
-        self._clock.began, self._clock.ended = began, began + spent
-        stats = self._stats
-        nbytes, records = size_of(batch)
-        stats.waited(spent, ready=0)
-        stats.finished(self._clock, nbytes, delivered=error is None)
-        if error is None:
-            stats.gave(records)
-        return mark, batch, error
+        # Asking for the time of the processor takes longer than a small batch does: now and then is enough.
+        ask = self._asked == 0
+        self._asked = (self._asked + 1) % _ASK
+        began, cpu = time.perf_counter(), time.thread_time() if ask else 0.0
+        pulled = self._pull_sample() if self._dataset_kind == 1 else self._pull_piece()
+        spent = time.perf_counter() - began
+        if ask:
+            self._busy = (time.thread_time() - cpu) / max(spent, 1e-9)
+        tally = self._tally
+        tally.seconds += spent
+        if pulled[2] is None:
+            nbytes, records = size_of(pulled[1])
+            tally.batches += 1
+            tally.nbytes += nbytes
+            tally.records += records
+        if tally.batches >= _TOLD or pulled[2] is not None or self._stats.trace is not None:
+            self._tell()
+        return pulled
+
+    def _tell(self) -> None:
+        tally, self._tally = self._tally, Tally()
+        if not tally.seconds:
+            return
+        cpu, clock = tally.seconds * self._busy, self._clock
+        clock.seconds = {"piece": (tally.seconds, cpu), "read": (tally.seconds, cpu)}
+        clock.ended = time.perf_counter()
+        clock.began = clock.ended - tally.seconds
+        self._stats.waited(tally.seconds, ready=0)
+        self._stats.finished(clock, tally.nbytes, delivered=tally.batches > 0)
+        for _ in range(tally.batches - 1):
+            self._stats.delivered()
+        self._stats.gave(tally.records)
 
     def _pull_piece(self) -> Pulled:
         try:
             piece = next(self._pieces)
         except StopIteration:
             self._over = True
+            self._tell()
             raise
         key, keys = piece
         try:
@@ -269,6 +308,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
             return mark, None, error
         if data is End:
             self._over = True
+            self._tell()
             raise StopIteration
         self._number += 1
         return (0, number, self._stream.state()), data, None

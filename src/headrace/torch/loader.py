@@ -246,6 +246,9 @@ class DataLoader(torch_data.DataLoader[T_co]):
             >>> loader.stats().batches
             3
         """
+        last = self._runtime.last() if self._runtime.last is not None else None
+        if last is not None:
+            last._tell()
         return self._runtime.stats.report()
 
     def profile(

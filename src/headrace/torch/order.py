@@ -152,11 +152,14 @@ class IndexOrder(Order):
         """This rank's pieces."""
         cut, whole = self._cut, self._indices()
         length, step = len(whole), cut.step
+        first, size, alone = cut.ranks.rank, cut.size, cut.ranks.count == 1
         for begin in range(skip, length, step):
-            keys = cut.share(whole[begin : begin + step], lambda count: _first(whole, count))
-            if keys is None:
-                return
-            yield begin + cut.ranks.rank, _finish(keys, cut.size, rows)
+            keys = whole[begin : begin + step]
+            if not alone or len(keys) < step:
+                keys = cut.share(keys, lambda count: _first(whole, count))
+                if keys is None:
+                    return
+            yield begin + first, _finish(keys, size, rows)
 
 
 def _listed(sampler: Any) -> Any:

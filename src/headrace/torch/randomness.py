@@ -84,27 +84,61 @@ def put_back(states: tuple[Any, Any, torch.Tensor, int]) -> None:
 
 
 class _Twister:
-    """Python's generator as bytes: reading it through `getstate` makes 625 objects."""
+    """A Mersenne twister in memory: reading it through its owner makes 625 Python objects.
 
-    def __init__(self) -> None:
-        self._owner: Any = random._inst
-        self._address = id(self._owner) + _HEADER
-        base = type(self._owner).__mro__[1]
-        self.works = base.__basicsize__ >= _HEADER + _STATE and self._matches()
+    Two of its words tell whether it was drawn from: where it is in its numbers, and the first of them, which changes
+    with each new set. So nothing is copied that was copied before.
 
-    def _matches(self) -> bool:
-        raw = np.frombuffer(ctypes.string_at(self._address, _STATE), np.uint32)
-        state = random.getstate()[1]
-        return raw[0] == state[-1] and np.array_equal(raw[1:], np.array(state[:-1], np.uint32))
+    Args:
+        owner: Keeps the memory.
+        address: Where it is.
+        index: Bytes from there to the word that says where it is.
+        first: Bytes to the first of the numbers.
+    """
 
-    def save(self) -> Any:
-        return ctypes.string_at(self._address, _STATE) if self.works else random.getstate()
+    def __init__(self, owner: Any, address: int, index: int, first: int) -> None:
+        self._owner = owner
+        self._address = address
+        self._index = ctypes.c_uint32.from_address(address + index)
+        self._first = ctypes.c_uint32.from_address(address + first)
+        self._of = (-1, -1)
+        self._saved = b""
 
-    def restore(self, saved: Any) -> None:
-        if self.works:
-            ctypes.memmove(self._address, saved, _STATE)
-        else:
-            random.setstate(saved)
+    def save(self) -> bytes:
+        """Its state; `moved` counts from here."""
+        now = (self._index.value, self._first.value)
+        if now != self._of:
+            self._of, self._saved = now, ctypes.string_at(self._address, _STATE)
+        return self._saved
+
+    def moved(self) -> bool:
+        """Whether it was drawn from since `save`."""
+        return (self._index.value, self._first.value) != self._of
+
+    def restore(self, saved: bytes) -> None:
+        """Puts a saved state back."""
+        ctypes.memmove(self._address, saved, _STATE)
+
+
+def _pythons() -> _Twister | None:
+    owner: Any = random._inst
+    address, base = id(owner) + _HEADER, type(owner).__mro__[1]
+    if base.__basicsize__ < _HEADER + _STATE:
+        return None
+    raw, state = np.frombuffer(ctypes.string_at(address, _STATE), np.uint32), random.getstate()[1]
+    if raw[0] != state[-1] or not np.array_equal(raw[1:], np.array(state[:-1], np.uint32)):
+        return None  # another Python, another layout
+    return _Twister(owner, address, 0, 4)
+
+
+def _numpys() -> _Twister | None:
+    owner: Any = np.random.mtrand._rand._bit_generator
+    if type(owner).__name__ != "MT19937":
+        return None
+    return _Twister(owner, owner.ctypes.state_address, _STATE - 4, 0)
+
+
+_Peek = tuple[list[bytes], torch.Tensor, tuple[bytes, bytes]]
 
 
 class Guard:
@@ -113,10 +147,9 @@ class Guard:
     def __init__(self) -> None:
         self._quiet = False
         self._drawing = False
-        self._python = _Twister()
-        self._numpy = np.random.mtrand._rand._bit_generator
-        self._address = self._numpy.ctypes.state_address
-        self._twists = type(self._numpy).__name__ == "MT19937"
+        twisters = (_pythons(), _numpys())
+        self._twisters = [twister for twister in twisters if twister is not None]
+        self._can_be_quiet = len(self._twisters) == len(twisters)
 
     @property
     def drawing(self) -> bool:
@@ -155,26 +188,32 @@ class Guard:
             before = self._peek()
             value = work(piece)
             if not self._drawing:
-                self._quiet = self._twists and self._same(before)
-                self._drawing = not self._same(before)
+                same = self._same(before)
+                self._quiet, self._drawing = same and self._can_be_quiet, not same
             return value
         finally:
             put_back(states)
 
-    def _peek(self) -> tuple[Any, bytes, torch.Tensor]:
-        return self._python.save(), ctypes.string_at(self._address, _STATE), torch.default_generator.get_state()
+    def _peek(self) -> _Peek:
+        state = torch.default_generator.get_state()
+        return [twister.save() for twister in self._twisters], state, _ends(state)
 
-    def _same(self, before: tuple[Any, bytes, torch.Tensor]) -> bool:
-        return (
-            self._python.save() == before[0]
-            and ctypes.string_at(self._address, _STATE) == before[1]
-            and torch.equal(torch.default_generator.get_state(), before[2])
-        )
+    def _same(self, before: _Peek) -> bool:
+        for twister in self._twisters:
+            if twister.moved():
+                return False
+        return _ends(torch.default_generator.get_state()) == before[2]
 
-    def _undo(self, before: tuple[Any, bytes, torch.Tensor]) -> None:
-        self._python.restore(before[0])
-        ctypes.memmove(self._address, before[1], _STATE)
-        torch.default_generator.set_state(before[2])
+    def _undo(self, before: _Peek) -> None:
+        for twister, saved in zip(self._twisters, before[0], strict=True):
+            twister.restore(saved)
+        torch.default_generator.set_state(before[1])
+
+
+def _ends(state: torch.Tensor) -> tuple[bytes, bytes]:
+    """What of a torch generator's state tells of draws: seed, place, first number, and what is kept for later."""
+    address = state.data_ptr()
+    return ctypes.string_at(address, 32), ctypes.string_at(address + len(state) - 40, 40)
 
 
 # generators that a dataset holds -------------------------------------------------------------------------------------
