@@ -105,7 +105,7 @@ class RecordReader {
  public:
   // Of all files together the first `mapped` bytes are read through their mappings, which then count as memory of this
   // process; fewer if FileBytes::may_map says so.
-  explicit RecordReader(std::vector<RecordFile> files, std::uint64_t mapped = 96 << 20);
+  explicit RecordReader(std::vector<RecordFile> files, std::uint64_t mapped = 80 << 20);
 
   std::int64_t records() const { return first_.back(); }
   // The file and the number of the record in it.
