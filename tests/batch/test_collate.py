@@ -8,6 +8,23 @@ import pytest
 import headrace as hr
 
 
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [([1, -2, 3], np.int64), ([1.5, float("nan")], np.float64), ([True, False], np.bool_), ([2**63 - 1], np.int64)],
+)
+def test_pythons_numbers_have_the_types_of_their_arrays(values: list[Any], dtype: Any) -> None:
+    column = hr.collate(values)
+    assert column.dtype == dtype
+    assert column.tobytes() == np.stack([np.asarray(value) for value in values]).tobytes()
+
+
+def test_integers_beyond_64_bits_are_refused_as_before() -> None:
+    assert hr.collate([2**63, 2**63 + 1]).dtype == np.uint64
+    for values in ([1, 2**63], [2**70, 1]):
+        with pytest.raises(hr.DataError):
+            hr.collate(values)
+
+
 def test_collate_keeps_the_structure_of_records() -> None:
     batch = hr.collate([({"x": 1.5, "s": "a"}, [1, 2]), ({"x": 2.5, "s": "b"}, [3, 4])])
     assert batch[0]["x"].tolist() == [1.5, 2.5]

@@ -54,6 +54,8 @@ def collate(
     return _Collate(frozenset(ragged), where or (lambda i: f"record {i}")).tree(records, name)
 
 
+_PLAIN: dict[type, Any] = {int: np.int64, float: np.float64, bool: np.bool_}
+"""Python's numbers, and the type of their arrays."""
 _ARRAY_LIKE = (np.ndarray, np.generic, bool, int, float, complex, list, Ragged)
 
 
@@ -96,6 +98,11 @@ class _Collate:
                     remedy = "return records of one kind"
                     self.differ(name, i, f"a Python object ({type(first).__name__})", _describe(value), remedy)
             return Objects(values)
+        plain = _PLAIN.get(type(first))
+        if plain is not None and name not in self.ragged and set(map(type, values)) == {type(first)}:
+            column = np.array(values)  # at once; of integers that don't fit something else comes, and a message below
+            if column.dtype == plain:
+                return column
         arrays = self.of_one_type(values, [self.array(value, name, i) for i, value in enumerate(values)], name)
         if name in self.ragged:
             try:

@@ -215,9 +215,8 @@ class StreamCursor:
             if self._opened is None or min(keep, default=self._next) < self._next or self._is_past(epoch):
                 self._open(epoch, int(records.min()))
             last = int(records.max())
-            while self._next <= last:
-                if not self._pass(keep):
-                    return int((records >= self._next).argmax())
+            if not self._pass(last, keep):
+                return int((records >= self._next).argmax())
         return len(records)
 
     def _open(self, epoch: int, first: int) -> None:
@@ -253,19 +252,24 @@ class StreamCursor:
             state = opened.state()
             return None if state is None else Mark(epoch, self._next, state)
 
-    def _pass(self, keep: dict[int, int]) -> bool:
+    def _pass(self, last: int, keep: dict[int, int]) -> bool:
+        """Iterates on to an item, if there is one; in one loop, as it is most of what a stream costs."""
         assert self._opened is not None
+        following, kept, number = self._opened.__next__, self._kept, self._next
         try:
-            item = next(self._opened)
+            while number <= last:
+                item = following()
+                if number in keep:
+                    kept[keep[number], number] = item
+                number += 1
         except StopIteration:
             return False
         except Exception as error:
-            add_note(error, f"headrace: in reading {self._source.where(self._next)}")
+            add_note(error, f"headrace: in reading {self._source.where(number)}")
             self._opened = None
             raise
-        if self._next in keep:
-            self._kept[keep[self._next], self._next] = item
-        self._next += 1
+        finally:
+            self._next = number
         return True
 
     def take(self, records: NDArray[np.int64], passes: NDArray[np.int64]) -> Objects:
