@@ -31,7 +31,7 @@ _NAME = re.compile(r"translate\.ckpt-(\d+)")
 _SHAPE = (  # what a model cannot change after it was made
     *("num_units", "encoder_layers", "decoder_layers", "encoder_type", "residual", "unit_type", "forget_bias"),
     *("attention", "attention_architecture", "output_attention", "pass_hidden_state", "share_vocab"),
-    *("language_model", "embed_prefix", "source_reverse", "use_char_encode"),
+    *("language_model", "embed_prefix", "source_reverse", "subword_size", "use_char_encode"),
 )
 _THIS_COMMAND_ONLY = (
     "ckpt",
@@ -61,6 +61,7 @@ class Checkpoint:
         loader: The loader's: which batch comes next.
         progress: What the log and the choice of the best checkpoint go by.
         path: Where it was read from.
+        subwords: What was learned to cut plain text with; None: the text is cut already.
     """
 
     step: int
@@ -71,6 +72,7 @@ class Checkpoint:
     loader: dict[str, Any]
     progress: dict[str, Any]
     path: Path = field(default_factory=Path)
+    subwords: bytes | None = None
 
     def model(self) -> Seq2Seq:
         """Makes the model.
@@ -137,6 +139,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
         "optimizer": checkpoint.optimizer,
         "loader": checkpoint.loader,
         "progress": checkpoint.progress,
+        "subwords": checkpoint.subwords,
     }
     path = folder / f"translate.ckpt-{checkpoint.step}"
     content = io.BytesIO()  # in memory first: torch's own writer does not say that the disk is full
@@ -215,6 +218,7 @@ def load(path: Path) -> Checkpoint:
         loader=document["loader"],
         progress=document["progress"],
         path=path,
+        subwords=document.get("subwords"),
     )
 
 

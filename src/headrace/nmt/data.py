@@ -125,7 +125,11 @@ def batches(pairs: hr.Dataset, vocabs: Vocabs, hparams: HParams, *, training: bo
     else:
         longest = {"src": hparams.src_max_len_infer, "tgt": hparams.tgt_max_len_infer}
     ids = pairs.tokens(
-        {"src": vocabs.src, "tgt": vocabs.tgt}, max_length=longest, bos={"tgt": hparams.sos}, eos={"tgt": hparams.eos}
+        {"src": vocabs.src, "tgt": vocabs.tgt},
+        max_length=longest,
+        bos={"tgt": hparams.sos},
+        eos={"tgt": hparams.eos},
+        separators=SEPARATORS,
     )
     if training and hparams.batch_tokens:
         return ids.bucket(max_tokens=hparams.batch_tokens).pad(value=EOS)

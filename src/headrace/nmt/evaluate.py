@@ -36,8 +36,14 @@ class EvalSet:
     references: list[str]
 
     @classmethod
-    def read(cls, name: str, vocabs: Vocabs, hparams: HParams) -> EvalSet | None:
+    def read(cls, name: str, vocabs: Vocabs, hparams: HParams, texts: HParams | None = None) -> EvalSet | None:
         """Reads the files of the setting `<name>_prefix`; None if there is no such setting.
+
+        Args:
+            name: dev or test.
+            vocabs: The words.
+            hparams: The settings.
+            texts: Those with the files of whole words, where the files of `hparams` were cut into subwords.
 
         Raises:
             OSError: A file cannot be read.
@@ -50,7 +56,7 @@ class EvalSet:
         full = pairs.filter_length()
         if len(full) == 0:
             raise hr.DataError(f"--{flag}={getattr(hparams, flag)} has no sentence pair with words on both sides")
-        records = list(pairs)
+        records = list(pairs if texts is None else read_pairs(texts, flag))
         return cls(
             name,
             hr.Loader(batches(full, vocabs, hparams, training=False), to="torch"),
@@ -85,7 +91,7 @@ class EvalSet:
         hypotheses = [translation.text for translation in translator.translate(self.sources)]
         write_lines(output, hypotheses)
         return {
-            name: metrics.score(name, self.references, hypotheses, hparams.subword_option)
+            name: metrics.score(name, self.references, hypotheses, hparams.reference_subwords)
             for name in hparams.metric_names
         }
 

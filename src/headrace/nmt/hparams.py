@@ -109,6 +109,10 @@ class HParams:
     share_vocab: bool = _flag(False, "one vocabulary and one embedding for both languages")
     check_special_token: bool = _flag(True, "put <unk>, sos and eos before a vocabulary that lacks them")
     subword_option: str = _flag("", "how subwords are joined for writing and scoring", ("", "bpe", "spm"))
+    subword_size: int = _flag(0, "learn so many subwords from the training files, which hold words; 0: as they are")
+    subword_dropout: float = _flag(
+        0.0, "bpe, training: joins passed over, so words are cut in many ways; 0.1 does well"
+    )
     source_reverse: bool = _flag(False, "the encoder reads each source sentence from its end")
     src_max_len: int | None = _flag(50, "training: longer source sentences are cut")
     tgt_max_len: int | None = _flag(50, "training: longer target sentences are cut")
@@ -217,6 +221,11 @@ class HParams:
         return self.steps_per_external_eval or 50 * self.steps_per_stats
 
     @property
+    def reference_subwords(self) -> str:
+        """How references are cut: not at all, where training began with plain text."""
+        return "" if self.subword_size else self.subword_option
+
+    @property
     def metric_names(self) -> tuple[str, ...]:
         """The metrics asked for, in order."""
         return tuple(name.strip() for name in self.metrics.split(",") if name.strip())
@@ -291,7 +300,7 @@ _AT_LEAST_ONE = (
 _NOT_NEGATIVE = (
     *("warmup_steps", "num_buckets", "beam_width", "num_intra_threads", "init_weight"),
     *("length_penalty_weight", "coverage_penalty_weight", "sampling_temperature", "sampling_top_k"),
-    *("num_sampled_softmax", "batch_tokens", "jobid"),
+    *("num_sampled_softmax", "batch_tokens", "jobid", "subword_size"),
 )
 _METRICS = ("bleu", "rouge", "accuracy", "word_accuracy", "sacrebleu")
 
@@ -305,8 +314,9 @@ def _check_ranges(hparams: HParams) -> None:
         value = getattr(hparams, name)
         if not value >= 0:
             raise HParamError(f"{name} must not be negative, got {value}")
-    if not 0.0 <= hparams.dropout < 1.0:
-        raise HParamError(f"dropout must be at least 0 and below 1, got {hparams.dropout}")
+    for name in ("dropout", "subword_dropout"):
+        if not 0.0 <= getattr(hparams, name) < 1.0:
+            raise HParamError(f"{name} must be at least 0 and below 1, got {getattr(hparams, name)}")
     if hparams.inference_list is not None:
         numbers = [number.strip() for number in hparams.inference_list.split(",") if number.strip()]
         if not all(number.isdecimal() for number in numbers):
@@ -330,6 +340,10 @@ def _check_together(hparams: HParams) -> None:
             "encoder_type=bi needs an even number of encoder layers, half for each direction, "
             f"got {hparams.encoder_layers}: set num_layers or num_encoder_layers"
         )
+    if hparams.subword_size and not hparams.subword_option:
+        raise HParamError("subword_size is how many subwords to learn: also say which, with subword_option=bpe or spm")
+    if hparams.subword_dropout and not (hparams.subword_size and hparams.subword_option == "bpe"):
+        raise HParamError("subword_dropout cuts words anew each time: it needs subword_option=bpe and a subword_size")
     gnmt = hparams.attention_architecture != "standard"
     if hparams.encoder_layers < 2 and (gnmt or hparams.encoder_type == "gnmt"):
         what = f"attention_architecture={hparams.attention_architecture}" if gnmt else "encoder_type=gnmt"

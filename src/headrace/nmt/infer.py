@@ -20,6 +20,7 @@ from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.parts import join_parts, part_of, write_part
 from headrace.nmt.plot import plot_attention
+from headrace.nmt.subwords import Subwords
 
 __all__ = ["Translation", "Translator", "check_references", "read_lines", "score_lines", "translate_file"]
 
@@ -51,9 +52,13 @@ class Translator:
         model: The model.
         vocabs: The words of both languages.
         hparams: Settings of the search; None: the model's own.
+        subwords: Cuts the sentences; None: they come cut.
     """
 
-    def __init__(self, model: Seq2Seq, vocabs: Vocabs, hparams: HParams | None = None) -> None:
+    def __init__(
+        self, model: Seq2Seq, vocabs: Vocabs, hparams: HParams | None = None, subwords: Subwords | None = None
+    ) -> None:
+        self.subwords = subwords
         self.model = model
         self.vocabs = vocabs
         self.hparams = hparams or model.hparams
@@ -78,7 +83,11 @@ class Translator:
             )
         hparams = saved.hparams.replace(**settings)
         saved.check_shape(hparams)
-        return cls(saved.model(), saved.vocabs, hparams)
+        return cls(saved.model(), saved.vocabs, hparams, Subwords(saved.subwords) if saved.subwords else None)
+
+    def cut(self, sentences: Sequence[str]) -> list[str]:
+        """Returns sentences as the model reads them: cut into subwords, if it was trained on plain text."""
+        return [self.subwords.cut(text) for text in sentences] if self.subwords else list(sentences)
 
     def translate(self, sentences: Sequence[str], *, attention: bool = False) -> list[Translation]:
         """Returns the best translation of each sentence, in the same order; an empty one stays empty.
@@ -93,7 +102,7 @@ class Translator:
 
     def nbest(self, sentences: Sequence[str], n: int = 1, *, attention: bool = False) -> list[list[Translation]]:
         """Returns the `n` best translations of each sentence, the best first; beam search keeps up to `beam_width`."""
-        texts = list(sentences)
+        texts = self.cut(sentences)
         ids = self.vocabs.src.encode(texts, max_length=self.hparams.src_max_len_infer, separators=SEPARATORS)
         # A batch's composition may change a last bit of its numbers; this order is that of the sentences themselves.
         order = sorted(range(len(texts)), key=lambda i: (len(ids[i]), texts[i]))
@@ -130,7 +139,7 @@ class Translator:
         """
         if len(sources) != len(targets):
             raise hr.DataError(f"expected a target for each source, got {len(sources):,} and {len(targets):,}")
-        sides = zip((self.vocabs.src, self.vocabs.tgt), (list(sources), list(targets)), strict=True)
+        sides = zip((self.vocabs.src, self.vocabs.tgt), (self.cut(sources), self.cut(targets)), strict=True)
         src, tgt = (vocab.encode(texts, separators=SEPARATORS) for vocab, texts in sides)
         order = sorted(range(len(sources)), key=lambda i: (len(src[i]), len(tgt[i]), sources[i], targets[i]))
         found = [0.0] * len(order)
@@ -232,8 +241,8 @@ def score_lines(references: Sequence[str], hypotheses: Sequence[str], hparams: H
             f"{len(hypotheses):,} translations: give the file that belongs to --inference_input_file"
         )
     for name in hparams.metric_names:
-        yield f"{name}: {metrics.score(name, references, hypotheses, hparams.subword_option):.1f}"
-    joined = [metrics.undo_subwords(line.strip(), hparams.subword_option) for line in references]
+        yield f"{name}: {metrics.score(name, references, hypotheses, hparams.reference_subwords):.1f}"
+    joined = [metrics.undo_subwords(line.strip(), hparams.reference_subwords) for line in references]
     try:
         value, signature = metrics.sacre_bleu(joined, hypotheses)
     except ModuleNotFoundError:

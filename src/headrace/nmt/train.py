@@ -35,6 +35,7 @@ from headrace.nmt.pretrained import fill_embeddings
 from headrace.nmt.progress import Progress, Window
 from headrace.nmt.report import Report
 from headrace.nmt.runtime import prepare_process
+from headrace.nmt.subwords import CutPairs, prepare
 
 __all__ = ["DivergedError", "Result", "train"]
 
@@ -51,7 +52,7 @@ _DATA_FLAGS = (
         "tgt_max_len",
         "random_seed",
     ),
-    *("sos", "eos", "share_vocab"),
+    *("sos", "eos", "share_vocab", "subword_dropout"),
 )
 
 
@@ -99,7 +100,7 @@ def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False
         KeyboardInterrupt: Ctrl-C; the last step that was completed is saved, and the message says what comes next.
     """
     for name in ("src", "tgt", "train_prefix", "vocab_prefix", "out_dir"):
-        if not getattr(hparams, name):
+        if not getattr(hparams, name) and not (name == "vocab_prefix" and hparams.subword_size):
             raise HParamError(f"training needs --{name}; --help says what it is")
     began = time.perf_counter()
     prepare_process(hparams.num_intra_threads)
@@ -134,15 +135,25 @@ class Run:
 
     def __init__(self, hparams: HParams, out_dir: Path, report: Report, saved: Checkpoint | None) -> None:
         self.hparams, self.out_dir, self.report = hparams, out_dir, report
-        self.vocabs = load_vocabs(hparams)
-        pairs = read_pairs(hparams, "train_prefix").filter_length()
+        files, self.subwords = hparams, None
+        if hparams.subword_size:
+            learned = saved.subwords if saved else None
+            files, self.subwords = prepare(hparams, out_dir / "subwords", report.line, learned)
+        self.vocabs = load_vocabs(files)
+        pairs = read_pairs(files, "train_prefix").filter_length()
+        if self.subwords and hparams.subword_dropout:
+            pairs = (
+                read_pairs(hparams, "train_prefix")
+                .filter_length()
+                .map(CutPairs(self.subwords, hparams.subword_dropout), rng=True, seed=draw_seed(hparams, 0, "subwords"))
+            )
         self.loader = hr.Loader(batches(pairs, self.vocabs, hparams, training=True), workers=1, to="torch")
         if len(pairs) == 0:
             raise hr.DataError(
                 f"--train_prefix={hparams.train_prefix} has no sentence pair with words on both sides: nothing to train"
             )
-        self.dev = EvalSet.read("dev", self.vocabs, hparams)
-        self.test = EvalSet.read("test", self.vocabs, hparams)
+        self.dev = EvalSet.read("dev", self.vocabs, files, hparams)
+        self.test = EvalSet.read("test", self.vocabs, files, hparams)
         generator = torch.Generator().manual_seed(draw_seed(hparams, 0, "weights"))
         self.model = Seq2Seq(hparams, len(self.vocabs.src), len(self.vocabs.tgt), generator)
         if self.model.chars is not None:
@@ -315,7 +326,7 @@ class Run:
 
     def evaluate(self, score: bool = False) -> None:
         """Measures perplexities and shows a sample; with `score` also translates and keeps the best checkpoint."""
-        progress, translator = self.progress, Translator(self.model, self.vocabs, self.hparams)
+        progress, translator = self.progress, Translator(self.model, self.vocabs, self.hparams, self.subwords)
         if progress.step and self.dev:
             self.sample(self.dev, translator)
         for data in self.eval_sets():
@@ -344,7 +355,7 @@ class Run:
             self.report.line(f"# no average yet: it takes {count} checkpoints")
             return
         saved = dataclasses.replace(self.checkpoint(), weights=average([*earlier, self.model.state_dict()]))
-        translator = Translator(saved.model(), self.vocabs, self.hparams)
+        translator = Translator(saved.model(), self.vocabs, self.hparams, self.subwords)
         for data in self.eval_sets():
             for name, value in data.scores(translator, self.out_dir / f"output_avg_{data.name}").items():
                 progress.add(f"{data.name}_avg_{name}", value)
@@ -392,6 +403,7 @@ class Run:
             optimizer=self.optimizer.state_dict(),
             loader=self.loader.state_dict(),
             progress=dataclasses.asdict(self.progress),
+            subwords=self.subwords.model if self.subwords else None,
         )
 
     def save(self) -> None:
@@ -426,7 +438,7 @@ class Run:
             seconds=seconds,
             scores=scores,
             curves=progress.curves,
-            translator=Translator(self.model, self.vocabs, self.hparams),
+            translator=Translator(self.model, self.vocabs, self.hparams, self.subwords),
             data=stats,
             best={name: self.best_dir(name) for name in progress.best},
         )
