@@ -31,6 +31,8 @@ def test_streams_are_written_as_they_are_read(text: str) -> None:
         ("x=dense", "expected a whole number from 0 to 2147483647 as the dimension, got ''"),
         ("x=dense:-1", "as the dimension, got '-1'"),
         ("x=dense:²", "as the dimension, got '²'"),
+        ("x=dense:", "as the dimension, got ''"),
+        pytest.param("x=dense:" + "9" * 5000, "as the dimension, got '999", id="thousands of digits"),
         ("x=dense:2147483648", "as the dimension, got '2147483648'"),
         ("x=dense:1,alias=", "expected alias=ALIAS or defines_size after the comma, got 'alias='"),
         ("x=dense:1,alias=a|b", "'x=dense:1,alias=a|b': alias 'a|b' holds '|'"),

@@ -66,6 +66,7 @@ def test_what_a_configuration_says(text: str, expected: dict[str, Any]) -> None:
         ("a = $b$\nb = $c$\nc=$a$", "found a circle: b → c → a → b"),
         ("a = x$a$", "found a circle: a → a"),
         ("a = (x*y)", r"line 1, column 7: expected a number of repetitions after \*, found 'y'"),
+        pytest.param("\n".join(f"a{i} = (x*90000)" for i in range(20)), "at most 1,000,000 items in all", id="arrays"),
         ("a = (x*1000000000)", "at most 100,000 items in an array, found 1,000,000,000"),
         ("a = [" * 65 + "b=1" + "]" * 65, "at most 64 brackets within one another"),
         ("b=[c=1\nd=2]\ns=[e=$b$]", "to have a value on one line"),

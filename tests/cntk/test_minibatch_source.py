@@ -135,7 +135,7 @@ def test_without_a_window_nothing_is_shuffled() -> None:
         ),
         ({"frame_mode": True, "truncation_length": 5}, "frame_mode and truncation_length exclude each other"),
         ({"randomize": True, "randomization_seed": -1}, "its seed is at least 0"),
-        ({"truncation_length": -1}, "truncated reading: the truncation length is at least 1, got -1"),
+        ({"truncation_length": -1}, "truncation_length is at least 0, got -1"),
     ],
 )
 def test_contradictions_are_refused(options: dict[str, Any], message: str) -> None:
@@ -146,7 +146,7 @@ def test_contradictions_are_refused(options: dict[str, Any], message: str) -> No
 
 def test_bad_arguments_of_minibatches_are_refused() -> None:
     source = in_order()
-    with pytest.raises(hr.PlanError, match="a minibatch: its size is at least 1, got 0"):
+    with pytest.raises(hr.PlanError, match="minibatch_size_in_samples is at least 1, got 0"):
         source.next_minibatch(0)
     with pytest.raises(hr.PlanError, match="a rank below the number of workers, got 2 of 2"):
         source.next_minibatch(1, num_data_partitions=2, partition_index=2)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pathlib
 import pickle
 from collections.abc import Callable
@@ -408,3 +409,28 @@ def test_other_files_are_refused(tmp_path: pathlib.Path) -> None:
 def test_comments_end_what_is_included(read: Read) -> None:
     pathlib.Path("base.cntk").write_text("maxErrors = 6\n")
     assert read("include = base.cntk # the corpus\n# include = nothing\n" + old()).deserializers[0].max_errors == 6
+
+
+@pytest.mark.parametrize("path", [5, None, True, b"c.cntk", "a\0b", ["c.cntk", 5], object()])
+def test_what_is_no_path_is_refused(path: Any) -> None:
+    with pytest.raises(ConfigError, match="expected the path of a configuration file, found"):
+        read_config(path)
+
+
+def test_arguments_of_other_types_are_refused(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "c.cntk"
+    path.write_text("reader = []\n")
+    for section in (5, ["reader"], b"reader", True):
+        with pytest.raises(ConfigError, match="expected the name of a section, or None, found"):
+            read_config(path, section)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="expected the path of a folder as base_dir, found 5"):
+        read_config(path, base_dir=5)  # type: ignore[arg-type]
+    for value in (None, [1], object(), {"a": [1]}):
+        with pytest.raises(ConfigError, match="expected text, a number, a path or a mapping of those as argument"):
+            read_config(path, data=value)  # type: ignore[arg-type]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "pipe.cntk")
+    with pytest.raises(ConfigError, match=r"pipe\.cntk: expected a configuration file, found a pipe"):
+        read_config(tmp_path / "pipe.cntk")

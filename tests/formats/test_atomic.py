@@ -124,3 +124,13 @@ def test_parts_of_a_tfrecord_file_are_removed(tmp_path: pathlib.Path) -> None:
     with hr.TFRecordWriter(tmp_path / "a.tfrecord") as writer:
         writer.write(b"")
     assert names(tmp_path) == ["a.tfrecord"]
+
+
+def test_no_file_takes_the_place_of_a_pipe(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(OSError, match="expected a file to write, found a pipe or a device") as caught:
+            write_atomic(tmp_path / name, [b"text"])
+        assert caught.value.filename == str(tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo()

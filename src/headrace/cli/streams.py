@@ -43,7 +43,8 @@ def _stream(part: str) -> tuple[str, CtfStream]:
     if found["format"] not in ("dense", "sparse"):
         raise _wrong(part, "dense or sparse as the format", repr(found["format"]))
     dim = found["dim"]
-    if dim is None or not (dim.isascii() and dim.replace("_", "").isdecimal()) or int(dim) > MAX_DIM:
+    digits = (dim or "").replace("_", "")
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 10 or int(digits) > MAX_DIM:
         raise _wrong(part, f"a whole number from 0 to {MAX_DIM} as the dimension", repr(dim or ""))
     alias, defines_size = None, False
     for option in found["rest"].split(",")[1:]:
@@ -55,13 +56,13 @@ def _stream(part: str) -> tuple[str, CtfStream]:
         else:
             raise _wrong(part, "alias=ALIAS or defines_size after the comma", repr(option))
     try:
-        return found["name"], CtfStream(int(dim), found["format"] == "sparse", alias, defines_size)
+        return found["name"], CtfStream(int(digits), found["format"] == "sparse", alias, defines_size)
     except ValueError as error:
         raise PlanError(f"--streams, {part!r}: {error}") from None
 
 
 def _wrong(part: str, expected: str, got: str) -> PlanError:
-    return PlanError(f'--streams, {part!r}: expected {expected}, got {got}; write for instance "{EXAMPLE}"')
+    return PlanError(f'--streams, {part!r}: expected {expected}, got {got:.80}; write for instance "{EXAMPLE}"')
 
 
 def format_streams(streams: Mapping[str, CtfStream]) -> str:

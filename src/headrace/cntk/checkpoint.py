@@ -57,12 +57,13 @@ class Checkpoints:
         return self._slots(document, place) if own else (Slots(place), None)
 
     def _check(self, document: Mapping[str, Any]) -> None:
-        if document["headrace"] != VERSION:
-            raise StateError(f"expected a state of version {VERSION}, got version {document['headrace']!r:.60}")
+        version = document["headrace"]
+        if not isinstance(version, int) or version != VERSION:
+            raise StateError(f"expected a state of version {VERSION}, got version {version!r:.60}")
         for name, value in self._about.items():
             if name not in document:
                 raise StateError(f"the state has no {name!r}: it is cut short or of another kind")
-            if document[name] != value:
+            if not isinstance(document[name], type(value)) or document[name] != value:
                 saved, now = document[name], value
                 if isinstance(saved, Mapping) and isinstance(now, Mapping):
                     keys = [key for key in now if saved.get(key) != now[key]]

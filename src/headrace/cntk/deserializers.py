@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-import numpy as np
-
+from headrace.checks import whole
+from headrace.cntk.arguments import boolean, file_path, number, precision
 from headrace.cntk.config.result import CHUNK_SIZE
 from headrace.cntk.streams import Record
 from headrace.errors import PlanError
@@ -18,9 +18,6 @@ from headrace.formats.ctf import CtfSource
 from headrace.formats.ctf_schema import dense, sparse
 from headrace.formats.kept import KeptSequences
 from headrace.formats.sequences import SequenceSource
-
-_TRUE = ("true", "t", "1")
-_FALSE = ("false", "f", "0", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,40 +111,6 @@ class Deserializer(ABC):
         return getattr(self, self._option(name)[0])
 
 
-def boolean(name: str, value: Any) -> bool:
-    """A truth value, or the word for one."""
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    text = str(value).lower()
-    if text not in _TRUE and text not in _FALSE:
-        raise ValueError(f"{name} is true or false, got {value!r:.60}")
-    return text in _TRUE
-
-
-def number(low: int, high: int) -> Callable[[str, Any], int]:
-    """A check for whole numbers in a range, also as text; -1 is the largest, as it is to CNTK."""
-
-    def check(name: str, value: Any) -> int:
-        try:
-            found = int(value) if isinstance(value, str) else value.__index__()
-        except (ValueError, AttributeError):
-            raise ValueError(f"{name} is a whole number, got {value!r:.60}") from None
-        found = high if found == -1 else found
-        if isinstance(value, bool) or not low <= found <= high:
-            raise ValueError(f"{name} is a number from {low} to {high}, got {value!r:.60}")
-        return int(found)
-
-    return check
-
-
-def precision(name: str, value: Any) -> str:
-    """`float` or `double`."""
-    found = {"float": "float", "float32": "float", "double": "double", "float64": "double"}.get(str(value).lower())
-    if found is None:
-        raise ValueError(f"{name} is 'float' or 'double', got {value!r:.60}")
-    return found
-
-
 class CTFDeserializer(Deserializer):
     """Describes a file in CNTK's text format.
 
@@ -194,11 +157,16 @@ class CTFDeserializer(Deserializer):
         require_all: bool = False,
         strict: bool = False,
     ) -> None:
-        self.filename = os.fspath(filename)
+        self.filename = file_path(self.kind, filename)
         self.streams = _checked(streams, self.kind)
         for name, stream in self.streams.items():
             if stream.field is None:
                 raise ValueError(f"stream name for key {name!r} must be specified: StreamDef(field='…'), its alias")
+            if not isinstance(stream.field, str):
+                raise ValueError(
+                    f"the field of stream {name!r} is a str, its alias in the file, got {stream.field!r:.60}"
+                )
+            boolean(f"is_sparse of stream {name!r}", stream.is_sparse)
             _dim(name, stream)
         if not self.streams:
             raise PlanError("CTFDeserializer needs at least one stream, got none")
@@ -238,7 +206,7 @@ class CTFDeserializer(Deserializer):
         """Indexes the file."""
         streams = {}
         for name, stream in self.streams.items():
-            make = sparse if stream.is_sparse else dense
+            make = sparse if boolean(f"is_sparse of stream {name!r}", stream.is_sparse) else dense
             alias = stream.field or name
             streams[name] = make(_dim(name, stream), alias=alias, defines_size=stream.defines_mb_size)
         source = CtfSource(
@@ -280,8 +248,8 @@ class CBFDeserializer(Deserializer):
         trace_level: int | None = None,
         keep_data_in_memory: bool = False,
     ) -> None:
-        self.filename = os.fspath(filename)
-        self.streams = _checked(streams or {}, self.kind)
+        self.filename = file_path(self.kind, filename)
+        self.streams = _checked({} if streams is None else streams, self.kind)
         for name, stream in self.streams.items():
             if stream.field is None:
                 raise ValueError(f"stream name for key {name!r} must be specified: StreamDef(field='…')")
@@ -330,4 +298,4 @@ def _dim(name: str, stream: StreamDef) -> int:
         shape = shape[0]
     if shape is None:
         raise ValueError(f"stream {name!r} needs its shape: StreamDef(shape=…), the numbers in a sample")
-    return number(0, (1 << 31) - 1)(f"the shape of stream {name!r}", shape)
+    return whole(f"the shape of stream {name!r}", shape, 0, (1 << 31) - 1)

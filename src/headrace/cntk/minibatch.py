@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from headrace.batch.columns import Ragged
 from headrace.checks import whole
 from headrace.cntk.ahead import Ahead
+from headrace.cntk.arguments import boolean
 from headrace.cntk.checkpoint import POSITION, Checkpoints
 from headrace.cntk.deserializers import Deserializer
 from headrace.cntk.join import Join, Part
@@ -35,6 +36,7 @@ FULL_DATA_SWEEP = (1 << 64) - 2
 DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
 """Chunks of the window that sequences are shuffled in, by default."""
 _MOST_THREADS = 4
+_MOST_SAMPLES = 1 << 27  # of a minibatch that would go over smaller data again and again
 
 _RUN_BYTES = 1 << 20  # of text that is parsed in one go: small enough for a processor's cache
 _WHOLE = Partition()
@@ -105,15 +107,23 @@ class MinibatchSource:
         randomize: bool = True,
         max_errors: int = 0,
     ) -> None:
-        given = [deserializers] if isinstance(deserializers, Deserializer) else list(deserializers)
-        if not given or not all(isinstance(one, Deserializer) for one in given):
+        given = [deserializers] if isinstance(deserializers, Deserializer) else deserializers
+        if not isinstance(given, Sequence) or not given or not all(isinstance(one, Deserializer) for one in given):
             raise PlanError(f"a minibatch source needs deserializers, as CTFDeserializer, got {deserializers!r:.80}")
+        randomize, frame_mode = _flag("randomize", randomize), _flag("frame_mode", frame_mode)
+        threads = None if multithreaded_deserializer is None else _flag("multithreaded", multithreaded_deserializer)
+        trace_level, truncation_length = (
+            _count("trace_level", trace_level),
+            _count("truncation_length", truncation_length),
+        )
+        _count("max_errors", max_errors)
         if frame_mode and truncation_length:
             raise PlanError("frame_mode and truncation_length exclude each other: frames can't be truncated")
+        max_samples, max_sweeps = _count("max_samples", max_samples, 1), _count("max_sweeps", max_sweeps)
         if max_samples != INFINITELY_REPEAT and max_sweeps != INFINITELY_REPEAT:
             raise PlanError(f"give max_samples or max_sweeps, not both; got {max_samples} and {max_sweeps}")
         window = _window(randomize, randomization_window_in_chunks, randomization_window_in_samples)
-        self._trace_level = int(trace_level)
+        self._trace_level = trace_level
         self._frame_mode = frame_mode
         self._join, self._mistakes = _open(given, self._trace_level)
         try:
@@ -128,10 +138,14 @@ class MinibatchSource:
                 )
             minibatches = Minibatches(timeline, end_of(timeline, max_samples, max_sweeps))
             truncated = Truncated(minibatches, truncation_length) if truncation_length else None
+            if truncation_length > max(_MOST_SAMPLES, timeline.samples):
+                what = f"truncation_length is {truncation_length} steps, more than the data has samples"
+                raise PlanError(f"{what} ({timeline.samples}); 0 gives whole sequences")
         except BaseException:
             self._join.close()
             raise
         self._end = minibatches.end
+        self._most = max(_MOST_SAMPLES, timeline.samples) if truncated or self._end is None else None
         self._held = HeldSequences(join) if truncated else None
         self._state: Place | Slots = Slots() if truncated else Place()
         self._partition: Partition | None = None  # whose the slots are
@@ -141,7 +155,7 @@ class MinibatchSource:
         infos = [StreamInformation.of(stream, i) for i, stream in enumerate(join.streams)]
         self._streams = Record({info.name: info for info in infos})
         self._by_stream = {info: info.name for info in infos}
-        workers = {None: 1, False: 0}.get(multithreaded_deserializer, min(_MOST_THREADS, os.cpu_count() or 1))
+        workers = {None: 1, False: 0, True: min(_MOST_THREADS, os.cpu_count() or 1)}[threads]
         plan: Any = truncated or minibatches
         self._steps = truncation_length
         self._ahead: Ahead[Any] = Ahead(
@@ -168,7 +182,7 @@ class MinibatchSource:
         Raises:
             PlanError: If there is none.
         """
-        if name not in self._streams:
+        if not isinstance(name, str) or name not in self._streams:
             raise PlanError(
                 f"No stream found matching given name {name!r}; there are {', '.join(map(repr, self._streams))}"
             )
@@ -211,7 +225,12 @@ class MinibatchSource:
         """
         partition = _WHOLE
         if num_data_partitions is not None or partition_index is not None:
-            partition = Partition(1 if num_data_partitions is None else num_data_partitions, partition_index or 0)
+            partition = Partition(
+                1 if num_data_partitions is None else num_data_partitions,
+                0 if partition_index is None else partition_index,
+            )
+        size = _count("minibatch_size_in_samples", minibatch_size_in_samples, 1)
+        self._check_size(size)
         names = self._by_stream if input_map is None else self._names(input_map)
         with self._lock:
             whose = self._partition or partition
@@ -220,7 +239,7 @@ class MinibatchSource:
                     f"the slots of truncated sequences hold what partition {whose.rank} of {whose.workers} took, got "
                     f"partition {partition.rank} of {partition.workers}; keep to it until the end"
                 )
-            found = self._next(minibatch_size_in_samples, partition)
+            found = self._next(size, partition)
         if found is None:
             return {}
         columns, rows, pieces, layout, end_of_sweep = found
@@ -230,10 +249,21 @@ class MinibatchSource:
 
     def _names(self, input_map: Mapping[Any, Any]) -> dict[Any, str]:
         """The stream of each key of the result."""
+        if not isinstance(input_map, Mapping):
+            raise PlanError(
+                f"input_map says which stream each key of the minibatch stands for, {{variable: stream}}, got "
+                f"{input_map!r:.60}"
+            )
         return {
             key: self.stream_info(stream.name if isinstance(stream, StreamInformation) else stream).name
             for key, stream in input_map.items()
         }
+
+    def _check_size(self, samples: int) -> None:
+        """Refuses what would repeat the data until memory ends."""
+        if self._most is not None and samples > self._most:
+            why = "what slots hold stays in memory" if self._held else "reading has no end; max_sweeps=1 gives it one"
+            raise PlanError(f"minibatch_size_in_samples is at most {self._most} here, got {samples}: {why}")
 
     def _next(self, size: int, partition: Partition) -> _Found | None:
         end_of_sweep = False
@@ -385,7 +415,20 @@ def _open(given: Sequence[Deserializer], trace_level: int) -> tuple[Join, list[M
     return join, [Mistakes(one.max_errors, data=name, log=level >= 1) for name, one, level in counted]
 
 
+def _flag(name: str, value: Any) -> bool:
+    try:
+        return boolean(name, value)
+    except ValueError as error:
+        raise PlanError(str(error)) from None
+
+
+def _count(name: str, value: Any, least: int = 0) -> int:
+    return whole(name, value, least, None, error=PlanError)
+
+
 def _window(randomize: bool, chunks: int, samples: int) -> CntkWindow | None:
+    chunks = _count("randomization_window_in_chunks", chunks)
+    samples = _count("randomization_window_in_samples", samples)
     if chunks and samples:
         raise PlanError(
             f"give one randomization window, got {chunks} chunks and {samples} samples; for a window in samples set "
@@ -402,13 +445,12 @@ def end_of(timeline: Timeline, max_samples: int, max_sweeps: int = INFINITELY_RE
     Raises:
         PlanError: If a limit isn't a whole number in its range.
     """
-    for name, value, least in (("max_samples", max_samples, 1), ("max_sweeps", max_sweeps, 0)):
-        whole(name, value, least, None, error=PlanError)
+    max_samples, max_sweeps = _count("max_samples", max_samples, 1), _count("max_sweeps", max_sweeps)
     if max_samples == FULL_DATA_SWEEP:
         return timeline.samples
     if max_samples != INFINITELY_REPEAT:
-        return int(max_samples)
-    return None if max_sweeps == INFINITELY_REPEAT else int(max_sweeps) * timeline.samples
+        return max_samples
+    return None if max_sweeps == INFINITELY_REPEAT else max_sweeps * timeline.samples
 
 
 def _about(

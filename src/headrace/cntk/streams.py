@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from headrace.checks import whole
 from headrace.formats.sequences import SequenceStream
 
 
@@ -40,9 +41,16 @@ class StreamInformation:
             raise ValueError(
                 f"stream {self.name!r}: storage_format is 'dense' or 'sparse', got {self.storage_format!r}"
             )
+        if not isinstance(self.name, str):
+            raise ValueError(f"a stream is named by a str, got {self.name!r:.60}")
         shape = self.shape if isinstance(self.shape, (tuple, list)) else (self.shape,)
-        object.__setattr__(self, "shape", tuple(int(n) for n in shape))
-        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        object.__setattr__(
+            self, "shape", tuple(whole(f"each dimension of stream {self.name!r}", n, 0, (1 << 31) - 1) for n in shape)
+        )
+        try:
+            object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        except TypeError:
+            raise ValueError(f"stream {self.name!r}: dtype is a type of NumPy's, got {self.dtype!r:.60}") from None
 
     @property
     def is_sparse(self) -> bool:

@@ -32,6 +32,8 @@ def sequence_to_cntk_text_format(seq_idx: int, alias_tensor_map: Mapping[str, An
         >>> sequence_to_cntk_text_format(4, {"b": [{2: 1, 0: 5}], "a": [[1, 2], [3, 4]]}).split("\n")
         ['4\t|a 1 2 |b 0:5 2:1', '4\t|a 3 4']
     """
+    if not isinstance(alias_tensor_map, Mapping):
+        raise ValueError(f"expected streams by alias, {{'x': [[1, 2]]}}, got {alias_tensor_map!r:.60}")
     streams = {alias: _samples(alias, samples) for alias, samples in sorted(alias_tensor_map.items())}
     steps = max(map(len, streams.values()), default=0)
     return "\n".join(
@@ -42,7 +44,7 @@ def sequence_to_cntk_text_format(seq_idx: int, alias_tensor_map: Mapping[str, An
 
 def _samples(alias: str, samples: Any) -> Sequence[str]:
     """Each sample of a stream as text."""
-    if not alias or not _FORBIDDEN.isdisjoint(alias):
+    if not isinstance(alias, str) or not alias or not _FORBIDDEN.isdisjoint(alias):
         raise ValueError(f"an alias is a name without blanks, line ends, | and #, got {alias!r:.60}")
     if isinstance(samples, (list, tuple)) and len(samples) and isinstance(samples[0], Mapping):
         return [_sparse(alias, step, sample) for step, sample in enumerate(samples)]

@@ -23,6 +23,9 @@ def columns_of(data: Any, what: str) -> dict[str, Ragged]:
     """
     if not isinstance(data, Mapping) or not data:
         raise DataError(f"{what}: expected streams by name, {{'x': array}}, got {type(data).__name__} {data!r:.60}")
+    for name in data:
+        if not isinstance(name, str) or not name:
+            raise DataError(f"{what}: expected streams named by str, got {name!r:.60}")
     columns = {name: column_of(value, f"{what}, stream {name!r}") for name, value in data.items()}
     counts = {name: len(column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
@@ -66,7 +69,10 @@ def _samples(value: Any, what: str) -> Any:
     if isinstance(value, Sparse):
         return value
     if is_scipy(value):
-        found = Sparse.from_scipy(value)
+        try:
+            found = Sparse.from_scipy(value)
+        except ValueError as error:
+            raise DataError(f"{what}: {error}") from None
         return Sparse(_floats(found.values, what), found.indices, found.offsets, found.width)
     array = np.asarray(value)
     if array.ndim == 0:

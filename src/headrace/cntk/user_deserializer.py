@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
 from headrace.batch.tree import interleave
+from headrace.checks import whole_of
 from headrace.cntk.deserializers import Deserializer
 from headrace.cntk.streams import StreamInformation
 from headrace.cntk.user_data import columns_of
@@ -77,24 +78,24 @@ class UserSequences(SequenceSource):
 
     Raises:
         DataError: If there are none, or one isn't what its streams are said to be.
+        PlanError: If `num_chunks()` or `chunks_in_memory` isn't a whole number.
     """
 
     kind = "user"
 
     def __init__(self, user: UserDeserializer) -> None:
         self._user = user
-        self._streams = tuple(
-            SequenceStream(info.name, info.shape, info.is_sparse, info.dtype, info.defines_mb_size)
-            for info in user.stream_infos()
-        )
+        self._streams = _streams(user)
         self._kept: OrderedDict[int, dict[str, Ragged]] = OrderedDict()
         self._lock = threading.Lock()
+        self._first = np.empty(0, np.int64)  # until all are measured
+        self._most = whole_of(type(user).__name__, "chunks_in_memory", user.chunks_in_memory, 1)
         definers = [stream.name for stream in self._streams if stream.defines_size]
         sizes = []
-        for number in range(user.num_chunks()):
-            columns = self._chunk(number)
-            measured = [column.lengths for name, column in columns.items() if name in definers or not definers]
-            sizes.append(np.max(measured, axis=0))
+        self._measures = definers or [stream.name for stream in self._streams]
+        count = whole_of(type(user).__name__, "num_chunks()", user.num_chunks(), 0, (1 << 31) - 1)
+        for number in range(count):
+            sizes.append(self._measured(self._chunk(number)))
         if not any(len(part) for part in sizes):
             raise DataError(f"{type(user).__name__} has no sequences: num_chunks() is {len(sizes)}")
         self._sizes = np.concatenate(sizes).astype(np.uint32)
@@ -141,12 +142,6 @@ class UserSequences(SequenceSource):
         for number in np.unique(numbers).tolist():
             where = np.flatnonzero(numbers == number)
             columns = self._chunk(number)
-            count = int(self._first[number + 1] - self._first[number])
-            if len(next(iter(columns.values()))) != count:
-                raise DataError(
-                    f"{self._named(number)} has {len(next(iter(columns.values())))} sequences, had {count} when it "
-                    "was measured; give the same each time"
-                )
             own = records[where] - self._first[number]
             parts.append((where, {name: column.take(own) for name, column in columns.items()}))
         if not parts:
@@ -177,13 +172,46 @@ class UserSequences(SequenceSource):
             columns = self._kept.pop(number, None)
             if columns is None:
                 columns = self._checked(number)
+                self._check_same(number, columns)
             self._kept[number] = columns
-            while len(self._kept) > max(1, self._user.chunks_in_memory):
+            while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
             return columns
 
+    def _measured(self, columns: dict[str, Ragged]) -> NDArray[np.int64]:
+        """The samples of each sequence of a chunk."""
+        found: NDArray[np.int64] = np.max([columns[name].lengths for name in self._measures], axis=0)
+        return found
+
+    def _check_same(self, number: int, columns: dict[str, Ragged]) -> None:
+        """Whether a chunk that is asked for again is what was measured: else positions would not be what they say."""
+        if not self._first.size:
+            return
+        before = self._sizes[self._first[number] : self._first[number + 1]]
+        found = self._measured(columns)
+        if len(found) != len(before):
+            raise DataError(
+                f"{self._named(number)} has {len(found)} sequences, had {len(before)} when it was measured; give the "
+                "same each time"
+            )
+        if (found != before).any():
+            i = int(np.argmax(found != before))
+            raise DataError(
+                f"{self._named(number)}, sequence {i} has {int(found[i])} samples, had {int(before[i])} when it was "
+                "measured; give the same each time"
+            )
+
     def _checked(self, number: int) -> dict[str, Ragged]:
-        found = columns_of(self._user.get_chunk(number), self._named(number))
+        try:
+            chunk = self._user.get_chunk(number)
+        except StopIteration:  # would end whatever loop or generator the minibatch is asked for in
+            raise DataError(
+                f"{self._named(number)}: get_chunk raised StopIteration; num_chunks says how many there are"
+            ) from None
+        except Exception as error:
+            error.add_note(f"headrace: raised by get_chunk({number}) of {type(self._user).__name__}")
+            raise
+        found = columns_of(chunk, self._named(number))
         columns = {}
         for stream in self._streams:
             if stream.name not in found:
@@ -200,6 +228,25 @@ class UserSequences(SequenceSource):
                 )
             columns[stream.name] = _typed(column, stream)
         return columns
+
+
+def _streams(user: UserDeserializer) -> tuple[SequenceStream, ...]:
+    """The streams that a user says there are."""
+    what, infos = f"{type(user).__name__}.stream_infos()", user.stream_infos()
+    infos = list(infos) if isinstance(infos, Iterable) else [infos]
+    if not all(isinstance(info, StreamInformation) for info in infos):
+        raise DataError(f"{what}: expected a list of StreamInformation, got {infos!r:.60}")
+    if not infos:
+        raise DataError(f"{what}: expected a StreamInformation for each stream, got none")
+    names = [info.name for info in infos]
+    if len(set(names)) < len(names):
+        raise DataError(f"{what}: expected a name of its own for each stream, got {', '.join(map(repr, names))}")
+    for info in infos:
+        if info.is_sparse and len(info.shape) != 1:
+            raise DataError(f"{what}: sparse samples have one dimension, got the shape {info.shape} of {info.name!r}")
+    return tuple(
+        SequenceStream(info.name, info.shape, info.is_sparse, info.dtype, info.defines_mb_size) for info in infos
+    )
 
 
 def _words(sparse: bool, shape: tuple[int, ...]) -> str:

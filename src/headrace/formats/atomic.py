@@ -74,6 +74,8 @@ def open_atomic(path: str | os.PathLike[str], shown: str = "") -> Iterator[Binar
     shown = shown or os.fspath(path)
     if os.path.isdir(target):
         raise IsADirectoryError(errno.EISDIR, "expected a file to write, found a directory", shown)
+    if os.path.exists(target) and not os.path.isfile(target):  # a file would take its place, of /dev/null too
+        raise OSError(errno.EINVAL, "expected a file to write, found a pipe or a device", shown)
     temporary = unfinished_path(target)
     try:
         # Not a file of the tempfile module: those can be read by their owner alone.

@@ -28,7 +28,7 @@ class Partition:
     rank: int = 0
 
     def __post_init__(self) -> None:
-        whole_of("a partition", "the number of workers", self.workers, 1)
+        whole_of("a partition", "the number of workers", self.workers, 1, (1 << 31) - 1)
         whole_of("a partition", "the rank", self.rank, 0)
         if self.rank >= self.workers:
             raise PlanError(f"a partition needs a rank below the number of workers, got {self.rank} of {self.workers}")

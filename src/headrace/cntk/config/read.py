@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -65,10 +66,12 @@ def read_config(
         >>> config.deserializers[0].file, config.deserializers[0].max_errors, config.window
         ('/corpus/train.ctf', 3, CntkWindow(size=128, unit='chunks'))
     """
-    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    if section is not None and not isinstance(section, str):
+        raise ConfigError(f"expected the name of a section, or None, found {section!r:.60}")
+    paths = list(path) if isinstance(path, Sequence) and not isinstance(path, (str, bytes)) else [path]
     if not paths:
         raise ConfigError("expected a configuration file, found an empty list")
-    names = [os.fspath(one) for one in paths]
+    names = [_path(one, "a configuration file") for one in paths]
     seen: set[str] = set()
     lines = [line for name in names for line in _lines(name, _read(name), seen)]
     notes = Notes()
@@ -78,7 +81,7 @@ def read_config(
         lines += [Line(line, source, 0) for line in f"{name}={_written(value)}".split("\n")]
     whole = Text.from_lines(lines)
     found = _find(Section([Span(whole, 0, len(whole.string))], names[-1]), section, names[-1])
-    base = None if base_dir is None else os.fspath(base_dir)
+    base = None if base_dir is None else _path(base_dir, "a folder as base_dir")
     result = read_reader(found, notes, Files(base, os.path.dirname(names[-1]), must_exist))
     if result.trace_level > 0:
         for warning in result.warnings:
@@ -86,7 +89,16 @@ def read_config(
     return result
 
 
+def _path(value: object, what: str) -> str:
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(path, str) or "\0" in path:
+        raise ConfigError(f"expected the path of {what}, found {value!r:.60}")
+    return path
+
+
 def _read(path: str) -> str:
+    if stat.S_ISFIFO(os.stat(path).st_mode):  # whose opening would wait for somebody to write
+        raise ConfigError(f"{path}: expected a configuration file, found a pipe")
     with open(path, "rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
@@ -143,6 +155,8 @@ def _written(value: Override) -> str:
         return "[" + "\n".join(f"{name}={_written(inner)}" for name, inner in value.items()) + "]"
     if isinstance(value, os.PathLike):
         return f'"{os.fspath(value)}"'
+    if not isinstance(value, (str, int, float)):
+        raise ConfigError(f"expected text, a number, a path or a mapping of those as argument, found {value!r:.60}")
     return str(value) or '""'
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from headrace.cntk.config.error import ConfigError
-from headrace.cntk.config.syntax import entries, items
+from headrace.cntk.config.syntax import MAX_ITEMS, entries, items
 from headrace.cntk.config.text import Place, Span, Text
 from headrace.cntk.config.variables import Definition, Variables
 
@@ -211,7 +211,10 @@ class Section:
         Raises:
             ConfigError: If anything in it is malformed.
         """
-        return {name: self._tree(value, name) for name, value in self.values()}
+        return self._whole([MAX_ITEMS * 10])
+
+    def _whole(self, room: list[int]) -> dict[str, Tree]:
+        return {name: self._tree(value, name, room) for name, value in self.values()}
 
     def values(self) -> Iterator[tuple[str, Value]]:
         """Names and values, in the order in which the names first come."""
@@ -219,11 +222,15 @@ class Section:
             own = self.own(entry.name)
             yield entry.name, entry.value if own is None else own.value
 
-    def _tree(self, value: Value, name: str) -> Tree:
+    def _tree(self, value: Value, name: str, room: list[int]) -> Tree:
         if value.kind == "section":
-            return self.inner(value, name).tree()
+            return self.inner(value, name)._whole(room)
         if value.kind == "array":
-            return [self._tree(item, name) for item in array_items(value)]
+            found = array_items(value)
+            room[0] -= len(found)
+            if room[0] < 0:
+                raise ConfigError(f"{value.place}: expected at most {MAX_ITEMS * 10:,} items in all arrays together")
+            return [self._tree(item, name, room) for item in found]
         return str(value)
 
 
