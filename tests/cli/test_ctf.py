@@ -186,3 +186,22 @@ def test_configurations_may_lie_beside_their_data(ctf: pathlib.Path, capsys: Cap
     assert main(["check", "--config", "data/reader.cntk"]) == 2
     assert "there is one beside the configuration: give --base-dir='data'" in capsys.readouterr().err
     assert main(["check", "--config", "data/reader.cntk", "--base-dir", "data"]) == 0
+
+
+def test_very_many_streams_are_not_repeated_in_a_remark(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    path = tmp_path / "many.ctf"
+    path.write_text("0 " + " ".join(f"|n{i} 1" for i in range(300)) + "\n")
+    assert main(["head", str(path)]) == 0
+    assert "inferred from the beginning of" in (error := capsys.readouterr().err)
+    assert "300; headrace infer lists them" in error
+    assert len(error) < 500
+
+
+def test_infer_takes_one_file(tmp_path: pathlib.Path, capsys: Captured) -> None:
+    for name in ("a1.ctf", "a2.ctf"):
+        (tmp_path / name).write_text("0 |x 1\n")
+    assert main(["infer", str(tmp_path / "a*.ctf")]) == 2
+    assert "expected one file, found 2; name one of them" in capsys.readouterr().err
+    assert main(["infer", str(tmp_path / "b*.ctf")]) == 2
+    assert "the pattern matches nothing; check the folder and the pattern" in capsys.readouterr().err
+    assert main(["infer", str(tmp_path / "a2*")]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import pathlib
 import resource
 import signal
@@ -94,3 +95,38 @@ def test_a_full_disk_leaves_nothing(npz: pathlib.Path, ending: str) -> None:
     assert done.stderr.endswith(named)
     assert done.stderr.count("\n") == 1
     assert [path.name for path in npz.parent.iterdir()] == ["data.npz"]
+
+
+@pytest.mark.parametrize("command", ["check", "head", "infer", "index", "convert"])
+@pytest.mark.parametrize("name", ["pipe", "pipe.ctf"])
+def test_pipes_are_refused_rather_than_waited_for(command: str, name: str, tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / name)
+    more = [str(tmp_path / "out.cbf")] if command == "convert" else []
+    done = subprocess.run(
+        [*COMMAND, command, str(tmp_path / name), *more], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert f"{name}: expected a regular file, found a pipe or device" in done.stderr
+
+
+def test_a_full_output_is_told_and_what_was_written_stays(npz: pathlib.Path) -> None:
+    output = npz.with_suffix(".cbf")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, "convert", str(npz), str(output)], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "headrace: error: standard output: No space left on device; make room, or write to another disk\n"
+    )
+    assert output.stat().st_size > 0
+
+
+@pytest.mark.parametrize("closing", [">&-", "2>&-", "2>/dev/full"])
+def test_closed_outputs_change_no_exit_code(closing: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.ctf"
+    path.write_text("0 |x 1 2\n")
+    line = " ".join([*COMMAND, "check", str(path), closing])  # infers the streams, which it says on standard error
+    assert subprocess.run(["sh", "-c", line], capture_output=True).returncode == 0
+    line = " ".join([*COMMAND, "check", str(tmp_path / "none.ctf"), closing])
+    assert subprocess.run(["sh", "-c", line], capture_output=True).returncode == 2

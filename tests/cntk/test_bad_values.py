@@ -71,9 +71,11 @@ def test_minibatches_that_would_repeat_the_data_without_end_are_refused() -> Non
         assert len(source.next_minibatch(2)) > 0
     with MinibatchSource(InMemory([1, 2]), max_sweeps=1) as source:
         assert next(iter(source.next_minibatch(1 << 70).values())).num_samples == 3
-    with MinibatchSource(InMemory([2, 2]), max_sweeps=1, truncation_length=1) as source:
-        with pytest.raises(hr.PlanError, match="at most 134217728 here, got .*: what slots hold stays in memory"):
-            source.next_minibatch(1 << 63)
+    with (
+        MinibatchSource(InMemory([2, 2]), max_sweeps=1, truncation_length=1) as source,
+        pytest.raises(hr.PlanError, match=r"at most 134217728 here, got \d+: what slots hold stays in memory"),
+    ):
+        source.next_minibatch(1 << 63)
     with pytest.raises(hr.PlanError, match=r"truncation_length is \d+ steps, more than the data has samples \(4\)"):
         MinibatchSource(InMemory([2, 2]), truncation_length=1 << 63)
 
@@ -101,7 +103,7 @@ def test_parts_of_the_data_are_whole_numbers() -> None:
 def test_states_with_arrays_in_them_are_refused(key: str) -> None:
     with MinibatchSource(InMemory([1, 2])) as source:
         state = {**source.get_checkpoint_state(), key: np.array([1, 2])}
-        with pytest.raises(hr.StateError, match="version|another"):
+        with pytest.raises(hr.StateError, match=r"version|another"):
             source.restore_from_checkpoint(state)
 
 

@@ -63,8 +63,8 @@ def test_an_unknown_option_is_refused() -> None:
     [
         ({"x": StreamDef(shape=3)}, "stream name for key 'x' must be specified"),
         ({"x": StreamDef(field="x")}, "stream 'x' needs its shape"),
-        ({"x": StreamDef(field="x", shape=(2, 3))}, r"the shape of stream 'x' is a whole number, got \(2, 3\)"),
-        ({"x": StreamDef(field="x", shape=-2)}, "the shape of stream 'x' is a number from 0 to 2147483647, got -2"),
+        ({"x": StreamDef(field="x", shape=(2, 3))}, r"the shape of stream 'x' is an integer, got \(2, 3\)"),
+        ({"x": StreamDef(field="x", shape=-2)}, "the shape of stream 'x' is at least 0, got -2"),
         ({"x": StreamDef(field="x", shape=3, scp="a")}, "stream 'x' has scp, which is for images or speech"),
         ({"x": 3}, "stream 'x' is a StreamDef"),
         (["x"], "takes streams by name"),

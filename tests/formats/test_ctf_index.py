@@ -7,6 +7,7 @@ import os
 import pathlib
 from typing import Any
 
+import numpy as np
 import pytest
 from numpy.typing import NDArray
 
@@ -165,3 +166,14 @@ def test_streams_that_contradict_each_other_are_refused() -> None:
             check_streams(streams)
     named = check_streams({"a b": hr.dense(1, alias="x"), "c": main})
     assert [alias_of(name, stream) for name, stream in named.items()] == ["x", "c"]
+
+
+def test_lines_are_named_in_any_order(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.ctf"
+    lengths = [1 + i * 7 % 5 for i in range(60)]
+    path.write_text("".join(f"{i} |x {step}\n" for i, length in enumerate(lengths) for step in range(length)))
+    file = open_ctf(str(path), skip_ids=False, main="", index="memory")
+    first = [sum(lengths[:i]) + 1 for i in range(60)]
+    order = np.random.default_rng(0).integers(0, 60, 400)
+    assert [file.line(record) for record in order.tolist()] == [first[record] for record in order.tolist()]
+    assert [file.line(record) for record in range(59, -1, -1)] == first[::-1]

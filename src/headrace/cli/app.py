@@ -21,7 +21,7 @@ from headrace.cli.convert import convert
 from headrace.cli.head import head
 from headrace.cli.index import index
 from headrace.cli.infer import infer
-from headrace.cli.output import DataProblem, print_json
+from headrace.cli.output import STANDARD_OUTPUT, DataProblem, named_output, print_json, say
 from headrace.cli.profile import profile
 from headrace.cli.state import diff, show, skip, state_app
 from headrace.cli.verify import verify
@@ -45,7 +45,8 @@ def _guarded(command: Callable[..., int]) -> Callable[..., int]:
     def guarded(*args: Any, **kwargs: Any) -> int:
         try:
             code = command(*args, **kwargs)
-            sys.stdout.flush()  # here, for an error to be noticed
+            with named_output():
+                sys.stdout.flush()  # here, for an error to be noticed
             return code
         except KeyboardInterrupt:
             raise _Interrupted from None
@@ -91,6 +92,9 @@ def _all(
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs a command line; returns the exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  until the end
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # words that the terminal can't show are no reason to stop
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -111,9 +115,7 @@ def _run(argv: list[str]) -> int:
     except (_Interrupted, typer.Abort, KeyboardInterrupt):
         return fail("stopped", 130)
     except (_PipeClosed, BrokenPipeError):
-        # Python flushes standard output once more at its end, and would complain then.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 141
     except DataProblem as error:
         return fail(str(error), 1)
@@ -122,6 +124,8 @@ def _run(argv: list[str]) -> int:
         command = context.command_path if context else "headrace"
         return fail(f"{error.format_message()} ({command} --help says more)")  # type: ignore[attr-defined]
     except OSError as error:
+        if error.filename == STANDARD_OUTPUT:
+            _give_up_output()
         return fail(_of_system(error))
     except ImportError as error:
         if error.name is None or error.name.startswith("headrace"):
@@ -133,19 +137,26 @@ def _run(argv: list[str]) -> int:
         return fail("there is not enough memory")
 
 
+def _give_up_output() -> None:
+    """Python flushes standard output once more at its end, and would complain then."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _of_system(error: OSError) -> str:
     """An error of the operating system, as a sentence with the file first."""
     text = error.strerror or str(error)
     if error.filename is not None:
         text = f"{os.fsdecode(error.filename)}: {text}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        text += "; nothing was written: make room, or write to another disk"
+        written = "" if error.filename == STANDARD_OUTPUT else "nothing was written: "
+        text += f"; {written}make room, or write to another disk"
     return " ".join([text, *getattr(error, "__notes__", ())])
 
 
 def _fail(message: str, code: int = 2, *, as_json: bool) -> int:
     message = " ".join(message.split())
-    sys.stderr.write(f"headrace: error: {message}\n")
+    say(f"headrace: error: {message}")
     if as_json:
         with contextlib.suppress(OSError):  # nobody reads any more
             print_json({"error": message})

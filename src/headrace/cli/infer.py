@@ -15,6 +15,7 @@ from headrace.cli.output import line, print_json
 from headrace.cli.streams import format_streams
 from headrace.cntk import StreamConfig, format_config
 from headrace.formats.ctf_schema import CtfStream, alias_of
+from headrace.formats.files import find_files
 from headrace.formats.tfrecord import is_tfrecord
 
 _BEGINNING = 4 << 20
@@ -40,7 +41,9 @@ def infer(
       headrace check train.ctf --streams "$(headrace infer train.ctf --json | jq -r .option)"
       headrace infer train.tfrecord
     """  # noqa: D301  typer wants the character, not the backslash
-    path = os.fspath(file)
+    path, *others = find_files(os.fspath(file))
+    if others:
+        raise PlanError(f"{file}: expected one file, found {1 + len(others)}; name one of them, such as {path}")
     if is_tfrecord(path):
         return infer_features(path, all_, as_json)
     found = infer_ctf(path, max_bytes=1 << 62 if all_ else _BEGINNING, skip_ids=skip_ids)

@@ -42,6 +42,9 @@ ENDINGS = {
 """The format of each ending."""
 
 FORMATS = tuple(dict.fromkeys(ENDINGS.values()))
+_SHOWN = 1000
+"""Characters of an option that a remark repeats, at most."""
+
 _BEGINNINGS = {b"PK": "npz", b"ARROW1": "arrow", b"nib_ktnc": "cbf", b'{"key"': "jsonl"}
 
 
@@ -161,13 +164,15 @@ def format_of(path: str, name: str = "") -> str | None:
 
 def _looks_like(path: str) -> str:
     """The format that a file begins as; CTF if as no other."""
+    if not os.path.isfile(path):
+        return "ctf"  # a pattern, or what opening will complain about; a pipe would be waited for
     try:
         with open(path, "rb") as file:
             start = file.read(16)
         if is_tfrecord(path):
             return "tfrecord"
     except OSError:
-        return "ctf"  # a pattern, or a file that opening will complain about
+        return "ctf"  # opening will complain
     return next((form for beginning, form in _BEGINNINGS.items() if start.startswith(beginning)), "ctf")
 
 
@@ -239,7 +244,9 @@ def _open_ctf(one: Input) -> SequenceSource:
     if streams is None:
         (first, *_) = find_files(one.paths)
         streams = infer_ctf(first, skip_ids=one.skip_ids).streams
-        remark(f'streams inferred from the beginning of {first}: --streams "{format_streams(streams)}"')
+        option = f'--streams "{format_streams(streams)}"'
+        found = option if len(option) <= _SHOWN else f"{len(streams):,}; headrace infer lists them"
+        remark(f"streams inferred from the beginning of {first}: {found}")
     return CtfSource(one.paths, streams, skip_ids=one.skip_ids, dtype=one.dtype, require_all=one.require_all)
 
 

@@ -13,13 +13,38 @@ BAR = 40
 """Characters of the longest bar of a histogram."""
 
 
+STANDARD_OUTPUT = "standard output"
+
+
 class DataProblem(Exception):
     """The data has problems, and so the command can't do what it was asked for: exit code 1."""
 
 
 def line(text: str = "") -> None:
-    """Prints a line of the result."""
-    sys.stdout.write(text + "\n")
+    """Prints a line of the result.
+
+    Raises:
+        OSError: If that can't be; its file is `STANDARD_OUTPUT`.
+    """
+    with named_output():
+        sys.stdout.write(text + "\n")
+
+
+@contextlib.contextmanager
+def named_output() -> Iterator[None]:
+    """Errors of standard output, which know no file, get its name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = STANDARD_OUTPUT
+        raise
+
+
+def say(text: str) -> None:
+    """Prints a line on standard error; where that can't be, what the command does and its exit code stay the same."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(text + "\n")
 
 
 def heading(text: str) -> None:
@@ -35,7 +60,7 @@ def print_json(value: Any) -> None:
 
 def remark(text: str) -> None:
     """Says something beside the result."""
-    sys.stderr.write(f"headrace: {text}\n")
+    say(f"headrace: {text}")
 
 
 def number(value: float) -> str:

@@ -44,9 +44,8 @@ class StreamInformation:
         if not isinstance(self.name, str):
             raise ValueError(f"a stream is named by a str, got {self.name!r:.60}")
         shape = self.shape if isinstance(self.shape, (tuple, list)) else (self.shape,)
-        object.__setattr__(
-            self, "shape", tuple(whole(f"each dimension of stream {self.name!r}", n, 0, (1 << 31) - 1) for n in shape)
-        )
+        what = f"each dimension of stream {self.name!r}"
+        object.__setattr__(self, "shape", tuple(whole(what, n, 0, (1 << 31) - 1) for n in shape))
         try:
             object.__setattr__(self, "dtype", np.dtype(self.dtype))
         except TypeError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,7 @@ class CtfFile:
     key_range: tuple[int, int]
     num_repeats: int
     repeats: tuple[int, ...]
+    _counted: list[tuple[int, int]] = field(default_factory=list, repr=False)  # a byte, and the line feeds before it
 
     @property
     def num_records(self) -> int:
@@ -111,7 +112,18 @@ class CtfFile:
         self.check_unchanged()
         if not self.ids:
             return (int(self.keys[record]) if len(self.keys) else self.first_line + record) + 1
-        return int(_native.count_line_feeds(self.bytes, 0, int(self.begins[record]))) + 1
+        # Counted from the last place that was asked for, or from the beginning if that is nearer: many mistakes in a
+        # large file would else take the square of their number.
+        begin = int(self.begins[record])
+        at, feeds = self._counted[0] if self._counted else (0, 0)
+        if begin >= at:
+            feeds += int(_native.count_line_feeds(self.bytes, at, begin))
+        elif begin >= at // 2:
+            feeds -= int(_native.count_line_feeds(self.bytes, begin, at))
+        else:
+            feeds = int(_native.count_line_feeds(self.bytes, 0, begin))
+        self._counted[:] = [(begin, feeds)]
+        return feeds + 1
 
     def where(self, record: int) -> str:
         """File, line, and id if there are ids."""
