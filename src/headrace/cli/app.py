@@ -151,7 +151,8 @@ def _of_system(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         written = "" if error.filename == STANDARD_OUTPUT else "nothing was written: "
         text += f"; {written}make room, or write to another disk"
-    return " ".join([text, *getattr(error, "__notes__", ())])
+    said = f"headrace: in writing {error.filename}"
+    return " ".join([text, *(note for note in getattr(error, "__notes__", ()) if note != said)])
 
 
 def _fail(message: str, code: int = 2, *, as_json: bool) -> int:
