@@ -144,7 +144,8 @@ class ChoiceReader(Reader):
 
     def _split(self, rows: Rows) -> list[tuple[int, NDArray[np.int64]]]:
         part = self._part_of_leaf[rows.ids[0] >> LEAF_SHIFT]
-        return [(int(p), np.flatnonzero(part == p)) for p in np.unique(part)]
+        # Not by np.unique, whose first call imports NumPy's masked arrays: longer than the first batch may take.
+        return [(int(p), np.flatnonzero(part == p)) for p in np.flatnonzero(np.bincount(part))]
 
     def _own(self, part: int, rows: Rows) -> Rows:
         # Parts that use fewer slots than others find their ids in the first ones.
