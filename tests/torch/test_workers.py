@@ -7,6 +7,7 @@ import pathlib
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -388,6 +389,27 @@ def test_iterators_live_on_their_own() -> None:
     alone = iter(ht.DataLoader(Numbers(3), batch_size=None, num_workers=1))
     gc.collect()
     assert list(alone) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"num_workers": 1}, {"num_workers": 1, "mode": "threads"}, {"mode": "auto"}, {"device": "cpu"},
+     {"num_workers": 1, "persistent_workers": True}],
+)  # fmt: skip
+@pytest.mark.parametrize("dataset", [Numbers(100), Stream(100), ht.TensorDataset(torch.arange(100))], ids=type)
+def test_iterators_go_when_they_are_dropped(dataset: Any, arguments: Any) -> None:
+    """Not when the garbage collector comes."""
+    gc.collect()
+    gc.disable()
+    try:
+        loader = ht.DataLoader(dataset, batch_size=2, **arguments)
+        batches = iter(loader)
+        next(batches)
+        left = weakref.ref(batches), weakref.ref(loader)
+        del batches, loader
+        assert [reference() for reference in left] == [None, None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("mode", ["processes", "threads"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -35,9 +36,12 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
         setup = Setup(self._base_seed, self._epoch.resets, self._epoch.number, list(runtime.digests))
         job = LoadJob(loader.dataset, self._auto_collation, loader.collate_fn, loader.worker_init_fn, self._skip)
 
+        me: _AutoDataLoaderIter = weakref.proxy(self)  # what refers to itself isn't let go at once
+        stats, fetch = self._stats, self._fetch
+
         def processes(pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
             crew = runtime.crew_of(workers)
-            run = ProcessRun(crew, pieces, job, self._stats, prefetch=prefetch, max_bytes=MAX_BYTES, setup=setup)
+            run = ProcessRun(crew, pieces, job, stats, prefetch=prefetch, max_bytes=MAX_BYTES, setup=setup)
             try:
                 yield from run
             finally:
@@ -46,25 +50,24 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
         def threads(pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
             yield from run_threads(
                 pieces,
-                lambda piece, clock: self._fetch.timed(piece[1], clock),
-                self._stats,
+                lambda piece, clock: fetch.timed(piece[1], clock),
+                stats,
                 workers=workers,
                 prefetch=prefetch,
                 max_bytes=MAX_BYTES,
             )
 
-        runners: Any = {"inline": self._run_inline, "threads": threads, "processes": processes}
-        self._results = run_auto(self._pieces, runtime.auto, runners, self._stats, prefetch=prefetch)
+        def inline(pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
+            for piece in pieces:
+                me._pieces = iter([piece])
+                mark, batch, error = _SingleProcessDataLoaderIter._pull(me)
+                me._over = False
+                clock = Clock()
+                clock.seconds = me._clock.seconds
+                yield Result((mark, None), batch, error, 0, clock)
 
-    def _run_inline(self, pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
-        for piece in pieces:
-            self._pieces = iter([piece])
-            mark, batch, error = super()._pull()
-            self._tell()
-            self._over = False
-            clock = Clock()
-            clock.seconds = self._clock.seconds
-            yield Result((mark, None), batch, error, 0, clock)
+        runners: Any = {"inline": inline, "threads": threads, "processes": processes}
+        self._results = run_auto(self._pieces, runtime.auto, runners, self._stats, prefetch=prefetch)
 
     def _pull(self) -> Pulled:
         if self._results is None:

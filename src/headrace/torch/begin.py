@@ -55,6 +55,7 @@ def begin_epoch(loader: Any, readers: int, earlier: Epoch | None = None) -> Epoc
         epoch.base_seed = begun["base_seed"]
     else:
         epoch.base_seed = draw_seed(generator) if agreed is None else agreed[0] >> 1
+    runtime.epoch = epoch
     return epoch
 
 

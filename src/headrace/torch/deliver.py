@@ -81,22 +81,20 @@ class ToDevice:
 
     Args:
         device: The device.
-        pull: Gives the next batch; raises StopIteration at the end.
     """
 
-    def __init__(self, device: torch.device, pull: Callable[[], Pulled]) -> None:
+    def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._pull = pull
         self._ahead = 1 if device.type == "cuda" else 0
         self._stream: Any = torch.cuda.Stream(device) if self._ahead else None  # type: ignore[no-untyped-call]
         self._waiting: deque[Pulled] = deque()
         self._over = False
 
-    def __call__(self) -> Pulled:
-        """The next batch, on the device."""
+    def __call__(self, pull: Callable[[], Pulled]) -> Pulled:
+        """The next batch, on the device. `pull` gives the next one before that; StopIteration ends it."""
         while not self._over and len(self._waiting) <= self._ahead:
             try:
-                mark, batch, error = self._pull()
+                mark, batch, error = pull()
             except StopIteration:
                 self._over = True
             else:

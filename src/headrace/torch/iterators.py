@@ -6,7 +6,6 @@ import itertools
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,17 +21,6 @@ from headrace.torch.streams import End, Stream
 
 _NOTHING = object()
 _ASK = 64  # batches
-_TOLD = 16  # batches: a call for each small one would cost too much
-
-
-@dataclass(slots=True)
-class Tally:
-    """What has come since the statistics were told."""
-
-    batches: int = 0
-    seconds: float = 0.0
-    nbytes: int = 0
-    records: int = 0
 
 
 class _BaseDataLoaderIter:
@@ -53,9 +41,8 @@ class _BaseDataLoaderIter:
         self._skip = loader.on_error == "skip"
         self._runtime = loader._runtime
         self._stats = loader._runtime.stats
-        self._pull_next = self._take
-        if loader.device is not None:
-            self._pull_next = ToDevice(loader.device, self._take)
+        # No bound method is kept: a cycle of references would keep workers until the garbage collector comes.
+        self._to_device = ToDevice(loader.device) if loader.device is not None else None
         self._epoch = begin_epoch(loader, self._readers())
         self._base_seed = self._epoch.base_seed
         self._enter(loader)
@@ -75,8 +62,7 @@ class _BaseDataLoaderIter:
         """Begins anew, as persistent workers do with each epoch."""
         self._close()
         self._epoch = begin_epoch(loader, self._readers(), self._epoch)
-        if loader.device is not None:
-            self._pull_next = ToDevice(loader.device, self._take)
+        self._to_device = ToDevice(loader.device) if loader.device is not None else None
         self._enter(loader)
 
     def _find_held(self, loader: Any) -> None:
@@ -107,9 +93,6 @@ class _BaseDataLoaderIter:
     def _close(self) -> None:
         """Lets go of what runs."""
 
-    def _tell(self) -> None:
-        """Tells the statistics what they don't know yet."""
-
     def _pull(self) -> Pulled:
         raise NotImplementedError
 
@@ -125,7 +108,7 @@ class _BaseDataLoaderIter:
     def _advance(self) -> Any:
         while True:
             try:
-                mark, batch, error = self._pull_next()
+                mark, batch, error = self._take() if self._to_device is None else self._to_device(self._take)
             except StopIteration:
                 self._epoch.over = True
                 raise
@@ -215,7 +198,6 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         self._guard = self._runtime.guard
         self._clock = Clock()
         self._asked, self._busy = 0, 1.0
-        self._tally = Tally()
         if self._dataset_kind == 1:
             self._work: Any = self._collate_fn
             self._stream = self._guard.run((self._base_seed, 0, -1), self._open_stream, loader, again=False)
@@ -247,37 +229,22 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         spent = time.perf_counter() - began
         if ask:
             self._busy = (time.thread_time() - cpu) / max(spent, 1e-9)
-        tally = self._tally
-        tally.seconds += spent
-        if pulled[2] is None:
-            nbytes, records = size_of(pulled[1])
-            tally.batches += 1
-            tally.nbytes += nbytes
-            tally.records += records
-        if tally.batches >= _TOLD or pulled[2] is not None or self._stats.trace is not None:
-            self._tell()
+        _, batch, error = pulled
+        nbytes, records = size_of(batch)
+        cpu, clock, stats = spent * self._busy, self._clock, self._stats
+        clock.seconds = {"piece": (spent, cpu), "read": (spent, cpu)}
+        clock.began, clock.ended = began, began + spent
+        stats.waited(spent, ready=0)
+        stats.finished(clock, nbytes, delivered=error is None)
+        if error is None:
+            stats.gave(records)
         return pulled
-
-    def _tell(self) -> None:
-        tally, self._tally = self._tally, Tally()
-        if not tally.seconds:
-            return
-        cpu, clock = tally.seconds * self._busy, self._clock
-        clock.seconds = {"piece": (tally.seconds, cpu), "read": (tally.seconds, cpu)}
-        clock.ended = time.perf_counter()
-        clock.began = clock.ended - tally.seconds
-        self._stats.waited(tally.seconds, ready=0)
-        self._stats.finished(clock, tally.nbytes, delivered=tally.batches > 0)
-        for _ in range(tally.batches - 1):
-            self._stats.delivered()
-        self._stats.gave(tally.records)
 
     def _pull_piece(self) -> Pulled:
         try:
             piece = next(self._pieces)
         except StopIteration:
             self._over = True
-            self._tell()
             raise
         key, keys = piece
         try:
@@ -308,7 +275,6 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
             return mark, None, error
         if data is End:
             self._over = True
-            self._tell()
             raise StopIteration
         self._number += 1
         return (0, number, self._stream.state()), data, None

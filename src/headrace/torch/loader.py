@@ -209,12 +209,9 @@ class DataLoader(torch_data.DataLoader[T_co]):
         if self._is_datapipe:
             raise TypeError("DataPipes are read by torch's own code, which knows no state")
         runtime = self._runtime
-        last = runtime.last() if runtime.last is not None else None
         if runtime.resume is not None:
             return dict(runtime.resume)
-        if last is None:
-            return Epoch(runtime.epochs - 1, over=True).dump(data_of(self))
-        epoch: Epoch = last._epoch
+        epoch = runtime.epoch or Epoch(-1, over=True)
         return epoch.dump(data_of(self))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -246,9 +243,6 @@ class DataLoader(torch_data.DataLoader[T_co]):
             >>> loader.stats().batches
             3
         """
-        last = self._runtime.last() if self._runtime.last is not None else None
-        if last is not None:
-            last._tell()
         return self._runtime.stats.report()
 
     def profile(

@@ -15,6 +15,7 @@ from headrace.torch.fetch import Extra, MapFetcher, size_of
 from headrace.torch.handles import WorkerHandle
 from headrace.torch.iterators import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
 from headrace.torch.job import LoadJob, Setup
+from headrace.torch.position import Epoch
 from headrace.torch.streams import End
 from headrace.torch.threads import Caught, StreamPieces, ThreadWork
 
@@ -44,7 +45,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             *(loader.dataset, self._auto_collation, loader.collate_fn, loader.worker_init_fn, self._skip),
             *(stream, size, loader.drop_last, loader.rank, loader.world_size),
         )
-        pieces: Iterator[Any] = self._stream_pieces() if stream else self._pieces_left(loader)
+        pieces: Iterator[Any] = _stream_pieces(self._epoch, self._num_workers) if stream else self._pieces_left(loader)
         places = self._epoch.places if stream else None
         # Read by the workers alone: what the consumer notes in it later isn't theirs.
         setup = Setup(self._base_seed, self._epoch.resets, self._epoch.number, list(self._runtime.digests), places)
@@ -78,28 +79,6 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _close(self) -> None:
         if self._run is not None:
             self._run.close()
-
-    def _stream_pieces(self) -> Iterator[Any]:
-        """Whose turn it is to read on: all workers in a cycle, or one alone if the stream isn't divided among them."""
-        epoch, count = self._epoch, self._num_workers
-        numbers = [place.batches for place in epoch.places]
-        turn = epoch.turn
-        if count > 1 and epoch.sharded is None:
-            yield 0, numbers[0]
-            numbers[0] += 1
-            turn = 1
-            while epoch.sharded is None:
-                yield HOLD
-        while True:
-            alive = [seat for seat in range(count) if not epoch.places[seat].ended]
-            if epoch.sharded is False or count == 1:
-                alive = [seat for seat in alive if seat == 0]
-            if not alive:
-                return
-            seat = min(alive, key=lambda seat: (seat - turn) % count)
-            yield seat, numbers[seat]
-            numbers[seat] += 1
-            turn = (seat + 1) % count
 
     def _pull(self) -> Pulled:
         while True:
@@ -156,6 +135,28 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def __del__(self) -> None:
         self._close()
+
+
+def _stream_pieces(epoch: Epoch, count: int) -> Iterator[Any]:
+    """Whose turn it is to read on: all workers in a cycle, or one alone if the stream isn't divided among them."""
+    numbers = [place.batches for place in epoch.places]
+    turn = epoch.turn
+    if count > 1 and epoch.sharded is None:
+        yield 0, numbers[0]
+        numbers[0] += 1
+        turn = 1
+        while epoch.sharded is None:
+            yield HOLD
+    while True:
+        alive = [seat for seat in range(count) if not epoch.places[seat].ended]
+        if epoch.sharded is False or count == 1:
+            alive = [seat for seat in alive if seat == 0]
+        if not alive:
+            return
+        seat = min(alive, key=lambda seat: (seat - turn) % count)
+        yield seat, numbers[seat]
+        numbers[seat] += 1
+        turn = (seat + 1) % count
 
 
 class _ThreadsDataLoaderIter(_SingleProcessDataLoaderIter):

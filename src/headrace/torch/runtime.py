@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.engine import Auto, Crew, StatsCollector
 from headrace.torch.fetch import Skipped
+from headrace.torch.position import Epoch
 from headrace.torch.randomness import Guard
 
 
@@ -21,6 +22,7 @@ class Runtime:
 
     Attributes:
         epochs: The number of the next epoch.
+        epoch: The one that was begun last, and how far it has come.
         resume: A state to go on from at the next iteration.
         last: The iterator that was made last.
         auto: What `mode="auto"` has found out.
@@ -28,6 +30,7 @@ class Runtime:
 
     def __init__(self, workers: int, ahead: int, mode: Any, max_errors: int | None) -> None:
         self.epochs = 0
+        self.epoch: Epoch | None = None
         self.resume: dict[str, Any] | None = None
         self.last: weakref.ref[Any] | None = None
         self.auto: Auto | None = None
