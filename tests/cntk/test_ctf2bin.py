@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.cntk.ctf2bin import ctf2bin, main
+from headrace.cntk.ctf2bin import ctf2bin, main, read_header
 from headrace.formats.cbf import CbfSource
 
 HEADER = "A a dense 2\nB b sparse 10\n"
@@ -154,7 +154,7 @@ def test_the_command_converts(folder: pathlib.Path, capsys: pytest.CaptureFixtur
     for chunk_size in ("0", "-1", "1e6", ""):
         with pytest.raises(SystemExit, match="2"):
             main([*flags, f"--chunk_size={chunk_size}"])
-    assert "chunk_size: expected a number of bytes from 1 on, got '0'" in capsys.readouterr().err
+    assert "chunk_size: expected a number of bytes from 1 to 10^18, got '0'" in capsys.readouterr().err
     (folder / "text").write_text("0 |a 1\n")
     command = [sys.executable, "-m", "headrace.cntk.ctf2bin", *flags, "--chunk_size=100"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -165,3 +165,38 @@ def test_the_command_converts(folder: pathlib.Path, capsys: pytest.CaptureFixtur
 def test_precision_is_looked_at(folder: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="precision is 'float' or 'double', got 'half'"):
         ctf2bin("a", "b", "c", chunk_size=1, precision="half")
+
+
+def test_what_is_read_is_not_written_over(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, header = tmp_path / "a.ctf", tmp_path / "a.header"
+    text.write_text("0 |x 1 2\n")
+    header.write_text("x x dense 2\n")
+    for output in (text, header):
+        arguments = ["--input", str(text), "--header", str(header), "--output", str(output), "--chunk_size", "9"]
+        assert main(arguments) == 1
+        assert "is to be written and is read, too; write to another file" in capsys.readouterr().err
+    assert text.read_text() == "0 |x 1 2\n"
+
+
+@pytest.mark.parametrize("digits", ["9" * 20, "9" * 5000])
+def test_numbers_of_very_many_digits_are_refused(
+    digits: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, header, output = tmp_path / "a.ctf", tmp_path / "a.header", tmp_path / "a.cbf"
+    arguments = ["--input", str(text), "--header", str(header), "--output", str(output), "--chunk_size"]
+    text.write_text(f"0 |x {digits}:1\n")
+    header.write_text("x x sparse 2\n")
+    assert main([*arguments, "9"]) == 1
+    assert "line 1: stream 'x': expected an index in [0, 2), found 999" in capsys.readouterr().err
+    header.write_text(f"x x sparse {digits}\n")
+    assert main([*arguments, "9"]) == 1
+    assert "line 1: expected 'name alias dense dim'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*arguments, digits])
+    assert "expected a number of bytes from 1 to 10^18" in capsys.readouterr().err
+
+
+def test_a_header_is_short(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.header").write_text("x" * 100_000)
+    with pytest.raises(hr.DataError, match=r"a\.header, line 1: expected a short line of a header; is it data\?"):
+        read_header(tmp_path / "a.header")

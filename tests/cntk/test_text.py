@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace import DataError
+from headrace import DataError, PlanError
 from headrace.cntk import sequence_to_cntk_text_format
 from headrace.cntk.txt2ctf import main, txt2ctf
 
@@ -129,3 +129,14 @@ def test_the_command_reads_standard_input(folder: pathlib.Path) -> None:
     done = subprocess.run(command, input="gehe ich\n", capture_output=True, text=True, check=True)
     assert done.stdout == "0\t|S0 1:1\n0\t|S0 3:1\n"
     assert done.stderr == ""
+
+
+def test_what_is_read_is_not_written_over(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "in").write_text("go\tVERB\n")
+    words = (folder / "words").read_text()
+    for name in ("words", "in"):
+        with pytest.raises(PlanError, match="is to be written and is read, too; write to another file"):
+            txt2ctf([folder / "words", folder / "tags"], [folder / "in"], folder / name)
+    assert main(["--map", str(folder / "words"), "--input", str(folder / "in"), "--output", str(folder / "in")]) == 1
+    assert "write to another file" in capsys.readouterr().err
+    assert ((folder / "words").read_text(), (folder / "in").read_text()) == (words, "go\tVERB\n")

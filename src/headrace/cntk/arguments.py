@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -67,3 +67,14 @@ def file_path(what: str, value: Any) -> str:
     if not isinstance(path, str) or "\0" in path:
         raise PlanError(f"{what} takes the path of a file, a str or pathlib.Path, got {value!r:.60}")
     return path
+
+
+def check_output(output: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]]) -> None:
+    """Makes sure that a file to be written isn't one that is read: the data would be gone.
+
+    Raises:
+        PlanError: If it is.
+    """
+    for one in inputs:
+        if os.path.exists(output) and os.path.exists(one) and os.path.samefile(output, one):
+            raise PlanError(f"{os.fspath(output)} is to be written and is read, too; write to another file")

@@ -24,12 +24,15 @@ from typing import NoReturn
 
 import numpy as np
 
-from headrace import DataError, Ragged, Sparse, write_cbf
+from headrace import DataError, HeadraceError, Ragged, Sparse, write_cbf
 from headrace.batch.column import offsets_of
+from headrace.cntk.arguments import check_output
 from headrace.formats.files import AnyPath
 
 _BLOCK = 1 << 19
 """Numbers that are handed on in one go; memory is bounded by them and the longest sequence."""
+_LINE = 1 << 16
+"""Characters of a header's line, at most."""
 _log = logging.getLogger("headrace")
 
 
@@ -77,7 +80,7 @@ class HeaderStream:
         index, colon, value = token.partition(":")
         if not (colon and index.isascii() and index.isdigit()):
             raise ValueError(f"expected index:value, found {token!r:.60}")
-        if int(index) >= self.dim:
+        if len(index) > 4000 or int(index) >= self.dim:  # more digits Python doesn't take
             raise ValueError(f"expected an index in [0, {self.dim}), found {index:.60}")
         return int(index), _number(value)
 
@@ -113,8 +116,11 @@ def read_header(path: AnyPath) -> list[HeaderStream]:
     """
     streams: list[HeaderStream] = []
     with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-        for number, line in enumerate(file, 1):
-            fields = line.split()
+        # Bounded: a file of data given by mistake may be one line without end.
+        for number, line in enumerate(iter(lambda: file.readline(_LINE), ""), 1):
+            fields = line.split() if len(line) < _LINE else []
+            if len(line) == _LINE:
+                raise DataError(f"{os.fspath(path)}, line {number}: expected a short line of a header; is it data?")
             if not fields:
                 continue
             if len(fields) != 4 or fields[2].lower() not in ("dense", "sparse") or not _is_width(fields[3]):
@@ -136,7 +142,7 @@ def read_header(path: AnyPath) -> list[HeaderStream]:
 
 
 def _is_width(text: str) -> bool:
-    return text.isascii() and text.isdigit() and 1 <= int(text) < 1 << 31
+    return text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) < 1 << 31
 
 
 class _Text:
@@ -241,6 +247,7 @@ def ctf2bin(
 
     Raises:
         DataError: If header or text are malformed; the message names the line.
+        PlanError: If the output is one of the files that are read.
         ValueError: If `chunk_size` or `precision` is out of range.
         OSError: If a file can't be read or written.
 
@@ -258,6 +265,7 @@ def ctf2bin(
     """
     if precision not in ("float", "double"):
         raise ValueError(f"precision is 'float' or 'double', got {precision!r}")
+    check_output(output, [input, header])
     text = _Text(read_header(header), os.fspath(input))
     # A byte that isn't UTF-8 can only stand in a comment, or in an alias that no header has.
     with open(input, encoding="utf-8-sig", errors="surrogateescape") as file:
@@ -267,8 +275,8 @@ def ctf2bin(
 
 
 def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"expected a number of bytes from 1 on, got {text!r}")
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text)):
+        raise argparse.ArgumentTypeError(f"expected a number of bytes from 1 to 10^18, got {text!r:.60}")
     return int(text)
 
 
@@ -286,7 +294,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         ctf2bin(given.input, given.header, given.output, chunk_size=given.chunk_size, precision=given.precision)
-    except (DataError, OSError) as error:
+    except (HeadraceError, OSError) as error:
         sys.stderr.write(f"ctf2bin: {error}\n")
         return 1
     return 0

@@ -13,7 +13,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from headrace import DataError
+from headrace import DataError, HeadraceError
+from headrace.cntk.arguments import check_output
 from headrace.formats.atomic import write_atomic
 from headrace.formats.files import AnyPath
 
@@ -118,8 +119,10 @@ def txt2ctf(
 
     Raises:
         DataError: As `convert_lines`, and if a file isn't UTF-8.
+        PlanError: If the output is one of the files that are read.
         OSError: If a file can't be read or written.
     """
+    check_output(output, [*maps, *inputs])
     dictionaries = [read_dictionary(path) for path in maps]
     write_atomic(output, (line.encode() for line in _converted(dictionaries, inputs, annotated, unk)))
 
@@ -158,6 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--unk", metavar="TOKEN", help="stands for tokens that a dictionary lacks")
     given = parser.parse_args(arguments)
     try:
+        if given.output:
+            check_output(given.output, [*given.map, *(given.input or [])])
         if given.output and given.input:
             txt2ctf(given.map, given.input, given.output, annotated=given.annotated, unk=given.unk)
             return 0
@@ -167,7 +172,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             write_atomic(given.output, (line.encode() for line in converted))
         else:
             sys.stdout.writelines(converted)
-    except (DataError, OSError) as error:
+            sys.stdout.flush()  # here, for an error to be noticed
+    except BrokenPipeError:  # whoever read the output had enough of it; Python flushes once more, and would complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (HeadraceError, OSError) as error:
         sys.stderr.write(f"txt2ctf: {error}\n")
         return 1
     return 0
