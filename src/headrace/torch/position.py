@@ -123,7 +123,7 @@ def data_of(loader: Any) -> dict[str, Any]:
     if not stream:
         try:
             data["length"] = len(loader.dataset)
-        except TypeError:
+        except (TypeError, NotImplementedError):
             data["length"] = None
         data["sampler"] = kind
     data["drop_last"] = loader.drop_last
