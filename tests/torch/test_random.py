@@ -1,5 +1,6 @@
 """Random numbers belong to samples: the same ones for any workers, and none are taken from the consumer."""
 
+import functools
 import itertools
 import random
 from typing import Any
@@ -169,6 +170,25 @@ def test_reading_of_a_datasets_own_isnt_used_in_the_search() -> None:
             raise RuntimeError("it was read")
 
     assert randomness.held_generators(Rows([1]), Table(a=1)) == []
+
+
+def test_generators_are_found_in_functions() -> None:
+    rng = np.random.default_rng(1)
+
+    class Flip:
+        def __init__(self) -> None:
+            self.rng = np.random.default_rng(2)
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.rng.random()
+
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("it was asked")
+
+    flip = Flip()
+    for held in (lambda x: x * rng.random(), functools.partial(max, rng), flip, flip.__call__, {"a": [(flip,)]}):
+        assert len(randomness.held_generators(held)) == 1
+    assert randomness.held_generators(random, np.random.Generator, max, 3, None, "text") == []
 
 
 def test_generators_are_found_where_they_are_held() -> None:

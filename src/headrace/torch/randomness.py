@@ -10,9 +10,11 @@ draw nothing is run first and checked for that: copies of the states before and 
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import random
 import struct
+import types
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -247,12 +249,19 @@ def _parts(thing: Any) -> list[Any]:
         return [part for part in thing[:64] if not isinstance(part, (str, bytes, int, float, np.ndarray))]
     if type(thing) is dict:
         return list(thing.values())[:64]
-    if isinstance(thing, (type, np.ndarray, torch.Tensor)) or callable(getattr(thing, "__code__", None)):
+    if isinstance(thing, (type, types.ModuleType, np.ndarray, torch.Tensor)):
         return []
-    state = getattr(thing, "__dict__", None)
-    parts = list(state.values()) if isinstance(state, dict) else []
-    owner = getattr(thing, "__self__", None)  # a bound method, as a transform may be
-    return parts if owner is None or isinstance(owner, type(random)) else [*parts, owner]
+    if isinstance(thing, types.MethodType):  # as a transform may be
+        return [thing.__self__]
+    if isinstance(thing, functools.partial):
+        return [thing.func, *thing.args, *thing.keywords.values()]
+    if isinstance(thing, types.FunctionType):
+        return [cell.cell_contents for cell in thing.__closure__ or () if cell != types.CellType()]
+    try:
+        state = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return []
+    return list(state.values()) if isinstance(state, dict) else []
 
 
 def digest(generator: Any) -> int:
