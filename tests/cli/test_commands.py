@@ -5,6 +5,7 @@ import importlib.util
 import json
 import pathlib
 import re
+import sys
 from itertools import pairwise
 from typing import Any
 
@@ -450,3 +451,13 @@ def test_failures_are_json_if_that_was_asked_for(tmp_path: pathlib.Path, capsys:
         assert list(found) == ["error"]
         assert part in found["error"]
         assert err.endswith(f"headrace: error: {found['error']}\n")
+
+
+def test_loading_may_be_stopped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Loading:
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "headrace.cli.app", Loading())
+    assert main(["--help"]) == 130
+    assert capsys.readouterr().err == "headrace: error: stopped\n"

@@ -20,6 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         from headrace.cli.app import run  # here, so that a missing extra is reported as any other error
+    except KeyboardInterrupt:  # loading takes its time
+        sys.stderr.write("headrace: error: stopped\n")
+        return 130
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] not in ("typer", "rich"):
             raise
