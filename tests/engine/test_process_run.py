@@ -502,6 +502,23 @@ def test_what_changes_here_between_runs_reaches_the_workers(crew: Crew) -> None:
     assert values(run(crew, range(3), job)) == [1, 51, 3]
 
 
+def test_the_same_job_is_sent_once_for_several_crews(crew: Crew) -> None:
+    class Reads:
+        def __init__(self) -> None:
+            self.table = np.arange(10_000)
+
+        def open(self, seat: Seat) -> Any:
+            return lambda piece, clock: int(self.table[piece])
+
+    job, other = Reads(), Crew(2)
+    assert values(run(crew, range(3), job)) == [0, 1, 2]
+    assert values(run(other, range(3), job)) == [0, 1, 2]
+    assert {worker.key for worker in other.resting} == {key for key, _, _ in crew._parcels.values()}
+    job.table[1] = 7
+    assert values(run(other, range(3), job)) == [0, 7, 2]
+    other.close()
+
+
 def test_workers_do_not_see_each_others_writes(crew: Crew) -> None:
     class Writes:
         def __init__(self) -> None:

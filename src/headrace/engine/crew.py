@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
-from headrace.engine.freight import FreightError, Parcel, explain, open_parcel
+from headrace.engine.freight import FreightError, Packed, Parcel, explain, open_parcel
 from headrace.engine.shelf import Shelf
 from headrace.engine.workers import Origin, Worker, close_zygote, is_single_threaded, prepare_zygote
 
@@ -144,13 +144,28 @@ class Crew:
         return "fork" if self.method == "fork" or is_single_threaded() else "zygote"
 
     def _pack(self, job: Any, by_value: bool, fresh: bool) -> _Parcels:
+        if self._parcels and not fresh:
+            return self._parcels
         # One kind of parcel that is up to date is enough to begin with, whichever workers rest here.
-        for _, _, parcel in self._parcels.values():
-            if not fresh or parcel.holds(job):
-                return self._parcels
-        parcel = Parcel(job, by_value=by_value)
-        self._parcels = {by_value: (next(_keys), time.monotonic(), parcel)}
+        packed = Packed(job, by_value=next(iter(self._parcels), by_value))
+        if any(parcel.holds(packed) for _, _, parcel in self._parcels.values()):
+            return self._parcels
+        known = self._found_elsewhere(packed)
+        if known is None:
+            if packed.by_value != by_value:
+                packed = Packed(job, by_value=by_value)
+            known = next(_keys), time.monotonic(), Parcel(packed)
+        self._parcels = {known[2].by_value: known}
         return self._parcels
+
+    def _found_elsewhere(self, packed: Packed) -> tuple[int, float, Parcel] | None:
+        """A parcel of another crew with the very same job, which resting workers may have open already."""
+        for crew in list(_crews):
+            known = crew._parcels.get(packed.by_value)
+            # Not where it goes by names of __main__: these may have been defined anew.
+            if known is not None and not known[2].names_main and known[2].holds(packed):
+                return known
+        return None
 
 
 class Contract:
@@ -188,7 +203,7 @@ class Contract:
         if self.inherited:
             if self._crew.method == "auto" and not is_single_threaded():
                 try:
-                    Parcel(self._job, by_value=True)
+                    Packed(self._job, by_value=True)
                 except FreightError as error:
                     raise explain(self._job, error) from error.__cause__
             worker = Worker("fork", self._job)
@@ -226,7 +241,7 @@ class Contract:
             # From the parcel, not from the job: that may have changed since the run began.
             _, _, other = self.parcels[not by_value]
             job = open_parcel(os.dup(other.fd), other.label)
-            self.parcels[by_value] = (next(_keys), time.monotonic(), Parcel(job, by_value=by_value))
+            self.parcels[by_value] = (next(_keys), time.monotonic(), Parcel(Packed(job, by_value=by_value)))
         return self.parcels[by_value]
 
     def surroundings(self) -> tuple[list[str] | None, str | None]:

@@ -96,8 +96,8 @@ def _cloud_pickler() -> Any:
 # jobs ----------------------------------------------------------------------------------------------------------------
 
 
-class Parcel:
-    """A job, packed once for any number of workers and openings.
+class Packed:
+    """A job as a pickle and the buffers beside it, which are still the job's own memory.
 
     Args:
         job: The job.
@@ -106,27 +106,38 @@ class Parcel:
 
     Raises:
         FreightError: If the job can't travel; `explain` says why.
-        OSError: If there is no memory for it.
     """
 
     def __init__(self, job: Any, *, by_value: bool) -> None:
         self.by_value = by_value
+        cloud = _cloud_pickler() if by_value else None
         try:
-            self.stream, buffers = self._packed(job)
+            self.stream, self.buffers = pack(job) if cloud is None else _dump(job, cloud)
         except Exception as error:
             raise FreightError(f"can't be sent to worker processes: {error}") from error
-        self.sizes = [buffer.nbytes for buffer in buffers]
-        self._buffers = total_bytes(buffers)
+        self.sizes = [buffer.nbytes for buffer in self.buffers]
+
+
+class Parcel:
+    """A packed job in shared memory, for any number of workers and openings.
+
+    Args:
+        packed: The job.
+
+    Raises:
+        OSError: If there is no memory for it.
+    """
+
+    def __init__(self, packed: Packed) -> None:
+        self.by_value = packed.by_value
+        self.stream = packed.stream
+        self.sizes = packed.sizes
+        self._buffers = total_bytes(packed.buffers)
         self.nbytes = self._buffers + len(self.stream)
         self.fd = make_segment(self.nbytes)
         with mmap.mmap(self.fd, self.nbytes) as target, memoryview(target) as view:
-            write_buffers(view, buffers)
+            write_buffers(view, packed.buffers)
             view[self._buffers :] = self.stream
-
-    def _packed(self, job: Any) -> tuple[bytes, list[memoryview]]:
-        if self.by_value and (cloud := _cloud_pickler()) is not None:
-            return _dump(job, cloud)
-        return pack(job)
 
     def __del__(self) -> None:
         if hasattr(self, "fd"):
@@ -142,24 +153,16 @@ class Parcel:
         """Whether it refers to something in `__main__` by name, which may have another meaning by now."""
         return not self.by_value and b"__main__" in self.stream
 
-    def holds(self, job: Any) -> bool:
-        """Whether packing a job would give this very parcel: nothing in it has changed since, in place or otherwise.
-
-        Raises:
-            FreightError: As in packing it.
-        """
-        try:
-            stream, buffers = self._packed(job)
-        except Exception as error:
-            raise FreightError(f"can't be sent to worker processes: {error}") from error
-        if stream != self.stream or [buffer.nbytes for buffer in buffers] != self.sizes:
+    def holds(self, packed: Packed) -> bool:
+        """Whether this is that very job: nothing in it has changed since, in place or otherwise."""
+        if packed.by_value != self.by_value or packed.stream != self.stream or packed.sizes != self.sizes:
             return False
         if not self._buffers:
             return True
         with mmap.mmap(self.fd, self.nbytes, prot=mmap.PROT_READ) as source, memoryview(source) as view:
             mine = cut_buffers(view, self.sizes)
             try:
-                return all(_are_equal(left, right) for left, right in zip(mine, buffers, strict=True))
+                return all(_are_equal(left, right) for left, right in zip(mine, packed.buffers, strict=True))
             finally:
                 for part in mine:
                     part.release()
