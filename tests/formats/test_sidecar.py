@@ -384,10 +384,11 @@ def test_opening_by_a_sidecar_reads_no_line(tmp_path: pathlib.Path) -> None:
     assert source.read(np.array([0])).tolist() == ["x" * 63]
 
 
-def test_a_pipe_in_the_place_of_a_sidecar_is_not_waited_for(path: pathlib.Path) -> None:
+def test_a_pipe_in_the_place_of_a_sidecar_is_left_alone(path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
     os.mkfifo(beside(path))
     check(TextSource(path))
-    assert beside(path).is_file()
+    assert beside(path).is_fifo()
+    assert "found a pipe" in caplog.text
 
 
 def test_a_header_of_endless_brackets_is_no_error(path: pathlib.Path) -> None:
