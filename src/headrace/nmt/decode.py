@@ -9,21 +9,24 @@ whatever the rest of its batch needs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from headrace.nmt.ensemble import Ensemble
 from headrace.nmt.helpers import GreedyEmbeddingHelper, Helper, SampleEmbeddingHelper, seed_of
 from headrace.nmt.hparams import HParams
-from headrace.nmt.model import Memory, Seq2Seq, State
+from headrace.nmt.model import Seq2Seq
 
 __all__ = [
     *("EOS", "SOS", "UNK", "Translations", "beam_search", "dynamic_decode", "greedy_search", "longest_translations"),
     *("sample", "translate"),
 ]
 
+Model = Seq2Seq | Ensemble
+ROWS_AT_ONCE = 128  # their logits should stay within the cache
 UNK, SOS, EOS = 0, 1, 2  # ids of the special words in every vocabulary
 
 
@@ -58,11 +61,11 @@ def longest_translations(src_len_B: Tensor, tgt_max_len_infer: int | None = None
     return (src_len_B.max().expand_as(src_len_B) if whole_batch else src_len_B) * 2
 
 
-def translate(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, hparams: HParams | None = None) -> Translations:
+def translate(model: Model, src_BS: Tensor, src_len_B: Tensor, hparams: HParams | None = None) -> Translations:
     """Translates a batch with the search that the settings ask for.
 
     Args:
-        model: The model.
+        model: The model, or several as one.
         src_BS: Source word ids, padded.
         src_len_B: Their lengths.
         hparams: Settings of the search; none: the model's own.
@@ -77,12 +80,12 @@ def translate(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, hparams: HParam
     return beam_search(model, src_BS, src_len_B, limits_B, hparams.beam_width, *penalties)
 
 
-def greedy_search(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, limits_B: Tensor) -> Translations:
+def greedy_search(model: Model, src_BS: Tensor, src_len_B: Tensor, limits_B: Tensor) -> Translations:
     """Takes the likeliest word at each step, until eos or the limit."""
     return dynamic_decode(model, GreedyEmbeddingHelper(), src_BS, src_len_B, limits_B)
 
 
-def sample(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, limits_B: Tensor, hparams: HParams) -> Translations:
+def sample(model: Model, src_BS: Tensor, src_len_B: Tensor, limits_B: Tensor, hparams: HParams) -> Translations:
     """Draws `num_translations_per_input` translations of each sentence, the likeliest first.
 
     What is drawn for a sentence depends on `random_seed` and on the sentence alone.
@@ -102,7 +105,7 @@ def sample(model: Seq2Seq, src_BS: Tensor, src_len_B: Tensor, limits_B: Tensor, 
 
 
 @torch.no_grad()
-def dynamic_decode(model: Seq2Seq, helper: Helper, src_BS: Tensor, src_len_B: Tensor, limits_B: Tensor) -> Translations:
+def dynamic_decode(model: Model, helper: Helper, src_BS: Tensor, src_len_B: Tensor, limits_B: Tensor) -> Translations:
     """Writes a translation of each sentence, a word at each step, until eos or the limit.
 
     Args:
@@ -116,33 +119,34 @@ def dynamic_decode(model: Seq2Seq, helper: Helper, src_BS: Tensor, src_len_B: Te
     memory, state = model.encode(src_BS, src_len_B)
     batch, longest = len(src_BS), int(limits_B.max()) if len(limits_B) else 0
     ids_BT = src_BS.new_full((batch, longest), EOS)
-    log_probs_B = model.projection_UV.new_zeros(batch)
-    alignments_BTS = model.projection_UV.new_zeros(batch, longest, src_BS.shape[1])
+    log_probs_B = src_BS.new_zeros(batch, dtype=model.dtype)
+    alignments_BTS = src_BS.new_zeros(batch, longest, src_BS.shape[1], dtype=model.dtype)
     rows_R = torch.arange(batch)  # the sentences still being written, by their number in the batch
     words_R = src_BS.new_full((batch,), SOS)
     for t in range(longest + 1):
         open_R = (limits_B[rows_R] > t) & ((words_R != EOS) | (t == 0))
         if not open_R.all():
             kept = open_R.nonzero().squeeze(1)
-            rows_R, words_R, (memory, state) = rows_R[kept], words_R[kept], _take(memory, state, kept, kept)
+            rows_R, words_R, (memory, state) = rows_R[kept], words_R[kept], _take((memory, state), kept)
         if not len(rows_R):
             break
-        output_RU, state, weights_RS = model.decoder.step(F.embedding(words_R, model.tgt_embedding_VU), state, memory)
-        words_R, best_R = helper.choose(output_RU @ model.projection_UV, rows_R)
+        output_RU, state, weights_RS = model.step(words_R, state, memory)  # type: ignore[arg-type]
+        words_R, best_R = helper.choose(model.logits(output_RU), rows_R)  # type: ignore[arg-type]
         ids_BT[rows_R, t] = words_R
         log_probs_B[rows_R] += best_R
         if weights_RS is not None:
             alignments_BTS[rows_R, t] = weights_RS
     lengths_B = (ids_BT == EOS).cumsum(1).eq(0).sum(1)
-    alignments = None if memory is None else alignments_BTS[:, None]
+    alignments = alignments_BTS[:, None] if model.attends else None
     return Translations(ids_BT[:, None], lengths_B[:, None], log_probs_B[:, None], log_probs_B[:, None], alignments)
 
 
-def _take(memory: Memory | None, state: State, sentences: Tensor, rows: Tensor) -> tuple[Memory | None, State]:
-    """Chooses some sentences of the memory and some rows of the state."""
-    cells = tuple(tuple(part[rows] for part in layer) for layer in state.cells)
-    state = State(cells, None if state.attention_BA is None else state.attention_BA[rows])
-    return None if memory is None else Memory(*(part[sentences] for part in memory)), state
+def _take(parts: Any, rows: Tensor) -> Any:
+    """Chooses rows of every tensor of a memory or a state, that is of nested tuples."""
+    if parts is None or isinstance(parts, Tensor):
+        return None if parts is None else parts[rows]
+    chosen = [_take(part, rows) for part in parts]
+    return type(parts)(*chosen) if hasattr(parts, "_fields") else tuple(chosen)
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,7 @@ class _Beam:
 
 @torch.no_grad()
 def beam_search(
-    model: Seq2Seq,
+    model: Model,
     src_BS: Tensor,
     src_len_B: Tensor,
     limits_B: Tensor,
@@ -182,8 +186,8 @@ def beam_search(
     src_BS = src_BS if src_BS.shape[1] else F.pad(src_BS, (0, 1), value=EOS)
     memory, state = model.encode(src_BS, src_len_B)
     batch, longest = len(src_BS), int(limits_B.max()) if len(limits_B) else 0
-    state = _take(None, state, *[torch.arange(batch).repeat_interleave(beam_width)] * 2)[1]
-    beam = _first(model, src_BS, memory is not None, beam_width)
+    state = _take(state, torch.arange(batch).repeat_interleave(beam_width))
+    beam = _first(model, src_BS, beam_width)
     done = replace(beam)  # the last state of each sentence, filled in as they end
     trace: list[tuple[Tensor, Tensor, Tensor, Tensor | None]] = []  # sentences, words, parents, attention
     for t in range(longest + 1):
@@ -191,21 +195,21 @@ def beam_search(
         if not open_B.all():
             _put(done, beam, ~open_B)
             kept = open_B.nonzero().squeeze(1)
-            memory, state = _take(memory, state, kept, _rows(kept[:, None], torch.arange(beam_width), beam_width))
+            memory = _take(memory, kept)
+            state = _take(state, _rows(kept[:, None], torch.arange(beam_width), beam_width))
             beam = beam.take(kept)
         if not len(beam.sentences_B):
             break
-        x_RU = F.embedding(beam.words_BK.flatten(), model.tgt_embedding_VU)
-        output_RU, state, weights_RS = model.decoder.step(x_RU, state, memory)
+        output_RU, state, weights_RS = model.step(beam.words_BK.flatten(), state, memory)  # type: ignore[arg-type]
+        going_R = (~beam.finished_BK & (beam.log_probs_BK > -torch.inf)).flatten().nonzero().squeeze(1)
+        candidates = _candidates(model, output_RU, going_R, beam.words_BK.shape)
         weights_BKS = None if weights_RS is None else weights_RS.view(-1, beam_width, src_BS.shape[1])
-        beam, parents_BK = _extend(
-            beam, output_RU @ model.projection_UV, weights_BKS, length_penalty_weight, coverage_penalty_weight
-        )
+        beam, parents_BK = _extend(beam, candidates, weights_BKS, length_penalty_weight, coverage_penalty_weight)
         rows_R = _rows(torch.arange(len(parents_BK))[:, None], parents_BK, beam_width)
-        state = _take(None, state, rows_R, rows_R)[1]
+        state = _take(state, rows_R)
         trace.append((beam.sentences_B, beam.words_BK, parents_BK, weights_BKS))
     _put(done, beam, torch.ones_like(beam.sentences_B, dtype=torch.bool))
-    ids_BKT, alignments = _read_back(trace, done, longest, src_BS.shape[1] if memory is not None else None)
+    ids_BKT, alignments = _read_back(trace, done, longest, src_BS.shape[1] if model.attends else None)
     lengths_BK = (ids_BKT == EOS).cumsum(2).eq(0).sum(2)
     return Translations(ids_BKT, lengths_BK, done.log_probs_BK, done.scores_BK, alignments)
 
@@ -214,9 +218,9 @@ def _rows(sentences: Tensor, hypotheses: Tensor, beam_width: int) -> Tensor:
     return (sentences * beam_width + hypotheses).flatten()
 
 
-def _first(model: Seq2Seq, src_BS: Tensor, attends: bool, beam_width: int) -> _Beam:
+def _first(model: Model, src_BS: Tensor, beam_width: int) -> _Beam:
     shape = len(src_BS), beam_width
-    log_probs_BK = model.projection_UV.new_full(shape, float("-inf"))
+    log_probs_BK = src_BS.new_full(shape, -torch.inf, dtype=model.dtype)
     log_probs_BK[:, 0] = 0.0  # all hypotheses are equal at first: go on from one of them
     return _Beam(
         sentences_B=torch.arange(len(src_BS)),
@@ -225,27 +229,53 @@ def _first(model: Seq2Seq, src_BS: Tensor, attends: bool, beam_width: int) -> _B
         scores_BK=log_probs_BK.clone(),
         lengths_BK=src_BS.new_zeros(shape),
         finished_BK=torch.zeros(shape, dtype=torch.bool),
-        coverage_BKS=log_probs_BK.new_zeros(*shape, src_BS.shape[1]) if attends else None,
+        coverage_BKS=log_probs_BK.new_zeros(*shape, src_BS.shape[1]) if model.attends else None,
     )
 
 
+class _Candidates(NamedTuple):
+    """The words that may continue each hypothesis: C of them, the last one eos."""
+
+    words_BKC: Tensor
+    log_probs_BKC: Tensor
+
+
+def _candidates(model: Model, output_RU: Any, going_R: Tensor, shape: torch.Size) -> _Candidates:
+    """Finds the words that may win.
+
+    All words but eos make a hypothesis equally long, so only its `beam_width` likeliest words can win, and eos. Only
+    the rows that go on need the probabilities of all words, which are most of the work; a finished hypothesis repeats
+    eos at no cost.
+    """
+    width = shape[1]
+    words, log_probs = [], []
+    for going in torch.split(going_R, ROWS_AT_ONCE):
+        logits_NV = model.logits(_take(output_RU, going))
+        eos_N1 = logits_NV[:, EOS : EOS + 1].clone()
+        logits_NV[:, EOS] = -torch.inf
+        best_NC, words_NC = logits_NV.topk(min(width, logits_NV.shape[1]), dim=1)
+        best_NC = torch.cat([best_NC, eos_N1], dim=1)
+        logits_NV[:, EOS : EOS + 1] = eos_N1
+        most_N1 = best_NC.amax(dim=1, keepdim=True)  # `logsumexp` in place, which takes half of its time
+        total_N1 = logits_NV.sub_(most_N1).exp_().sum(dim=1, keepdim=True).log_() + most_N1
+        words.append(torch.cat([words_NC, torch.full_like(words_NC[:, :1], EOS)], dim=1))
+        log_probs.append(best_NC - total_N1)
+    all_words_NC, all_log_probs_NC = torch.cat(words), torch.cat(log_probs)
+    count = all_words_NC.shape[1]
+    words_RC = all_words_NC.new_full((shape.numel(), count), EOS)
+    log_probs_RC = all_log_probs_NC.new_full((shape.numel(), count), -torch.inf)
+    log_probs_RC[:, -1] = 0.0
+    words_RC[going_R], log_probs_RC[going_R] = all_words_NC, all_log_probs_NC
+    return _Candidates(words_RC.view(*shape, count), log_probs_RC.view(*shape, count))
+
+
 def _extend(
-    beam: _Beam, logits_RV: Tensor, weights_BKS: Tensor | None, length_weight: float, coverage_weight: float
+    beam: _Beam, candidates: _Candidates, weights_BKS: Tensor | None, length_weight: float, coverage_weight: float
 ) -> tuple[_Beam, Tensor]:
     """Goes one step: the best continuations of all hypotheses of a sentence together, and which one each continues."""
     width = beam.words_BK.shape[1]
     going_BK1 = ~beam.finished_BK[:, :, None]
-    # All words but eos make a hypothesis equally long, so only its `width` likeliest words can win; eos apart.
-    log_total_R1 = logits_RV.logsumexp(dim=1, keepdim=True)
-    eos_R1 = logits_RV[:, EOS : EOS + 1].clone()
-    logits_RV[:, EOS] = float("-inf")
-    best_RN, words_RN = logits_RV.topk(min(width, logits_RV.shape[1]), dim=1)
-    step_RC = torch.cat([best_RN, eos_R1], dim=1) - log_total_R1
-    words_RC = torch.cat([words_RN, torch.full_like(words_RN[:, :1], EOS)], dim=1)
-    words_BKC = words_RC.view(*beam.words_BK.shape, -1)
-    step_BKC = step_RC.view(*beam.words_BK.shape, -1).masked_fill(~going_BK1, float("-inf"))
-    step_BKC[:, :, -1:].masked_fill_(~going_BK1, 0.0)  # a finished hypothesis repeats eos at no cost
-
+    words_BKC, step_BKC = candidates
     log_probs_BKC = beam.log_probs_BK[:, :, None] + step_BKC
     lengths_BKC = beam.lengths_BK[:, :, None] + going_BK1 * (words_BKC != EOS)
     scores_BKC = log_probs_BKC / ((5.0 + lengths_BKC) / 6.0) ** length_weight

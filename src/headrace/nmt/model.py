@@ -326,6 +326,24 @@ class Seq2Seq(nn.Module):
             memory_SBD, encoded = self.read(self.embed_source(src_BS.t()), src_len_B, real_SB, None)
         return self.decoder.start(len(src_BS), memory_SBD, real_SB, encoded)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the weights."""
+        return self.projection_UV.dtype
+
+    @property
+    def attends(self) -> bool:
+        """Whether the decoder looks back at the source."""
+        return self.decoder.attention is not None
+
+    def step(self, words_R: Tensor, state: State, memory: Memory | None) -> tuple[Tensor, State, Tensor | None]:
+        """Goes one step of translating from the last words; returns what `Decoder.step` does."""
+        return self.decoder.step(F.embedding(words_R, self.tgt_embedding_VU), state, memory)
+
+    def logits(self, output_RU: Tensor) -> Tensor:
+        """Returns the logits of the words that outputs of the decoder predict."""
+        return output_RU @ self.projection_UV
+
     def outputs(self, batch: Batch, masks: Masks | None = None) -> Tensor:
         """Returns what predicts every target word given the right words before it: (T, B, U)."""
         x_SBU, y_TBU = self.embed(batch.src_BS.t(), batch.tgt_in_TB)
@@ -343,7 +361,7 @@ class Seq2Seq(nn.Module):
 
     def forward(self, batch: Batch, masks: Masks | None = None) -> Tensor:
         """Returns the logits of every target word given the right words before it: (T, B, V)."""
-        return self.outputs(batch, masks) @ self.projection_UV
+        return self.logits(self.outputs(batch, masks))
 
     @property
     def smoothing(self) -> float:
