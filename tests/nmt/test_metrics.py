@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from headrace.nmt.metrics import bleu, rouge_l, sacre_bleu, score, undo_subwords
+from headrace.nmt.detokenize import detokenize
+from headrace.nmt.metrics import SACRE, bleu, rouge_l, sacre, sacre_bleu, score, signature, undo_subwords
 from tests.nmt.conftest import shared_data
 
 
@@ -85,3 +86,48 @@ def test_refuses() -> None:
 
 def test_sacrebleu_tokenises() -> None:
     assert score("sacrebleu", ["Hello, world, again!"], ["Hello , world , again !"]) == pytest.approx(100.0)
+
+
+METRICS = ("bleu", "rouge", "accuracy", "word_accuracy", *SACRE)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("pair", [([], []), ([""], [""]), (["a b"], [""]), ([""], ["a"]), (["a b", ""], ["", "c"])])
+def test_nothing_is_no_reason_to_fail(metric: str, pair: tuple[list[str], list[str]]) -> None:
+    assert 0.0 <= score(metric, *pair) <= (150.0 if metric == "ter" else 100.0)
+    assert score(metric, *pair, "spm", True) >= 0.0
+
+
+def test_chrf_and_ter_by_hand() -> None:
+    # all 3 letters of "abc" and 1 of "abd" less: 1-grams 2/3, 2-grams 1/2, 3-grams 0; the orders beyond do not exist
+    assert score("chrf", ["abc"], ["abd"]) == pytest.approx(100 * (2 / 3 + 1 / 2) / 3, abs=1e-4)
+    assert score("chrf", ["a mill"], ["a mill"]) == pytest.approx(100.0)
+    assert score("ter", ["a b c d"], ["a c d"]) == 25.0
+    assert score("ter", ["a b c d"], ["c d a b"]) == 25.0  # one shift
+    assert score("ter", ["a"], ["x y z"]) == 300.0
+    assert signature("chrf").startswith("nrefs:1|case:mixed|eff:yes|nc:6|")
+    assert "tok:tercom" in signature("ter")
+    assert sacre("chrf", ["abc"], ["abc"], word_order=2)[1].split("nw:")[1][0] == "2"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("a man , who is there , sits .", "a man, who is there, sits."),
+        ("it &apos;s ( very ) good !", "it's (very) good!"),
+        ('" so " they say &amp; " go "', '"so" they say & "go"'),
+        ("l&apos; eau d&apos; or", "l'eau d'or"),
+        ("a T @-@ shirt at 5 %", "a T-shirt at 5%"),
+        ("Running text, as it (always) was: 3.5 km!", "Running text, as it (always) was: 3.5 km!"),
+        ("", ""),
+    ],
+)
+def test_running_text(words: str, text: str) -> None:
+    assert detokenize(words) == text
+
+
+def test_scores_of_running_text() -> None:
+    words, raw = ["it &apos;s a mill , he said ."], ["it's a mill, he said."]
+    assert score("sacrebleu", raw, words, detokenize=True) == pytest.approx(100.0)
+    assert score("sacrebleu", raw, words) < 90.0
+    assert score("bleu", raw, words, detokenize=True) == score("bleu", raw, words)  # is of the words as they are

@@ -1,24 +1,35 @@
-"""Scores of translations: those of the tutorial, digit by digit, and sacreBLEU with its signature."""
+"""Scores of translations: those of the tutorial, digit by digit, and those of sacreBLEU with their signatures."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
-__all__ = ["accuracy", "bleu", "rouge_l", "sacre_bleu", "score", "undo_subwords", "word_accuracy"]
+from headrace.nmt.detokenize import detokenize as running_text
+
+__all__ = [
+    *("SACRE", "accuracy", "better", "bleu", "rouge_l", "sacre", "sacre_bleu", "score", "signature", "undo_subwords"),
+    "word_accuracy",
+]
+
+SACRE = ("sacrebleu", "chrf", "ter")  # the metrics of the package sacrebleu
 
 Lines = Sequence[str]
 
 
-def score(metric: str, references: Lines, hypotheses: Lines, subword_option: str = "") -> float:
-    """Scores translations, from 0 to 100.
+def score(
+    metric: str, references: Lines, hypotheses: Lines, subword_option: str = "", detokenize: bool = False
+) -> float:
+    """Scores translations, from 0 to 100; only ter, the share of words to edit, may exceed that.
 
     Args:
-        metric: bleu, rouge, accuracy, word_accuracy or sacrebleu.
+        metric: bleu, rouge, accuracy, word_accuracy, sacrebleu, chrf or ter.
         references: The right translations, a line each; subwords in them are joined first.
         hypotheses: The translations to score, already joined.
         subword_option: How the references are cut: "" not at all, bpe or spm.
+        detokenize: Make running text of both sides for sacrebleu, chrf and ter, which are meant for that.
 
     Raises:
         ValueError: The two sides are not of the same number of lines, or the metric is unknown.
@@ -35,7 +46,20 @@ def score(metric: str, references: Lines, hypotheses: Lines, subword_option: str
             f"and {len(hypotheses)} hypotheses"
         )
     joined = [undo_subwords(line.strip(), subword_option) for line in references]
-    return _METRICS[metric](joined, [line.strip() for line in hypotheses])
+    found = [line.strip() for line in hypotheses]
+    if detokenize and metric in SACRE:
+        joined, found = [running_text(line) for line in joined], [running_text(line) for line in found]
+    return _METRICS[metric](joined, found)
+
+
+def better(metric: str, value: float, before: float) -> bool:
+    """Says whether a score is better than another; of ter the lower one is.
+
+    Example:
+        >>> better("bleu", 31.0, 30.0), better("ter", 31.0, 30.0)
+        (True, False)
+    """
+    return value < before if metric == "ter" else value > before
 
 
 def undo_subwords(line: str, subword_option: str) -> str:
@@ -131,11 +155,38 @@ def sacre_bleu(references: Lines, hypotheses: Lines, tokenize: str = "13a") -> t
         hypotheses: The translations to score, as running text.
         tokenize: sacreBLEU's tokeniser; "none" for text that is tokenised already.
     """
-    from sacrebleu import BLEU  # needed by those who ask for it alone
+    return sacre("sacrebleu", references, hypotheses, tokenize=tokenize)
 
-    metric = BLEU(tokenize=tokenize, force=True)
-    value = float(metric.corpus_score(list(hypotheses), [list(references)]).score)
-    return value, str(metric.get_signature())
+
+def sacre(metric: str, references: Lines, hypotheses: Lines, **settings: Any) -> tuple[float, str]:
+    """Returns a score of the package sacrebleu, and its signature. Nothing to score gives 0.
+
+    Args:
+        metric: sacrebleu, chrf (character n-grams) or ter (words to edit, a share of the reference's: less is better).
+        references: The right translations, as running text.
+        hypotheses: The translations to score, as running text.
+        settings: Options of sacrebleu's own class.
+
+    Example:
+        >>> value, _ = sacre("ter", ["a b c d"], ["a b x d"])
+        >>> value
+        25.0
+    """
+    from sacrebleu import BLEU, CHRF, TER  # needed by those who ask for it alone
+
+    kinds: dict[str, Callable[..., Any]] = {
+        "sacrebleu": lambda **given: BLEU(force=True, **given),
+        "chrf": CHRF,
+        "ter": TER,
+    }
+    scorer = kinds[metric](**settings)
+    pairs = (list(hypotheses), list(references)) if references else ([""], [""])  # it cannot do without a line
+    return float(scorer.corpus_score(pairs[0], [pairs[1]]).score), str(scorer.get_signature())
+
+
+def signature(metric: str) -> str:
+    """Returns the signature of a metric of sacrebleu with the settings of `score`."""
+    return sacre(metric, [""], [""])[1]
 
 
 _METRICS: dict[str, Callable[[Lines, Lines], float]] = {
@@ -143,5 +194,7 @@ _METRICS: dict[str, Callable[[Lines, Lines], float]] = {
     "rouge": rouge_l,
     "accuracy": accuracy,
     "word_accuracy": word_accuracy,
-    "sacrebleu": lambda references, hypotheses: sacre_bleu(references, hypotheses)[0],
+    "sacrebleu": lambda references, hypotheses: sacre("sacrebleu", references, hypotheses)[0],
+    "chrf": lambda references, hypotheses: sacre("chrf", references, hypotheses)[0],
+    "ter": lambda references, hypotheses: sacre("ter", references, hypotheses)[0],
 }
