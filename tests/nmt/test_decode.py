@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -134,3 +135,38 @@ def test_no_log_prob_is_lost_when_finished_hypotheses_compete(make_batch: MakeBa
         assert found.scores_BK[0, k].item() == pytest.approx(total / ((5 + len(words)) / 6))
     assert found.scores_BK[0].tolist() == sorted(found.scores_BK[0].tolist(), reverse=True)
     assert all(math.isfinite(value) for value in found.scores_BK[0].tolist())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_order_size_or_padding_changes_a_translation(
+    make_batch: MakeBatch, make_model: MakeModel, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(low: int, high: int) -> int:
+        return int(torch.randint(low, high, (), generator=generator))
+
+    searches: list[dict[str, Any]] = [
+        {},
+        {"beam_width": draw(1, 6), "length_penalty_weight": 0.7},
+        {"beam_width": 5, "coverage_penalty_weight": 0.3},
+        {"infer_mode": "sample", "sampling_temperature": 1.1, "random_seed": 3, "num_translations_per_input": 2},
+    ]
+    attention = ("", "luong", "normed_bahdanau")[seed % 3]
+    model = make_model(attention=attention, encoder_type=("uni", "bi")[seed % 2], seed=seed)
+    batch = make_batch([draw(0, 9) for _ in range(11)], [1] * 11, seed)
+    for settings in searches:
+        hparams = model.hparams.replace(**settings)
+        expected = translate(model, batch.src_BS, batch.src_len_B, hparams)
+        order = torch.randperm(11, generator=generator)
+        for rows in order.split(draw(1, 8)):  # type: ignore[no-untyped-call]
+            longest = int(batch.src_len_B[rows].max())
+            src_BS = torch.randint(0, 13, (len(rows), longest + draw(0, 4)), generator=generator)  # any padding
+            for place, row in enumerate(rows.tolist()):
+                n = int(batch.src_len_B[row])
+                src_BS[place, :n] = batch.src_BS[row, :n]
+            found = translate(model, src_BS, batch.src_len_B[rows], hparams)
+            for place, row in enumerate(rows.tolist()):
+                for k in range(found.ids_BKT.shape[1]):
+                    assert found.words(place, k) == expected.words(row, k), (settings, row, k)
+            torch.testing.assert_close(found.scores_BK, expected.scores_BK[rows])

@@ -46,14 +46,26 @@ def _translate(given: dict[str, Any]) -> None:
     from headrace.nmt.infer import Translator, check_references, read_lines, score_lines, translate_file
     from headrace.nmt.runtime import prepare_process
 
-    path = given.get("ckpt") or given.get("out_dir")
-    if not path:
+    path = given.get("ckpt") or given.get("out_dir") or ""
+    paths = [path] if os.path.exists(path) else [part.strip() for part in path.split(",") if part.strip()]
+    if not paths:
         raise HParamError("translating needs --out_dir (its latest checkpoint) or --ckpt")
     if not given.get("inference_output_file"):
         raise HParamError("translating needs --inference_output_file, where the translations go")
     prepare_process(given.get("num_intra_threads", 0))
-    translator = Translator.load(path, **given)
+    translator = Translator.load(paths, **given)
     hparams = translator.hparams
+    if hparams.score_file:
+        from headrace.nmt.scoring import score_file, total
+
+        files = hparams.inference_input_file, hparams.score_file, hparams.inference_output_file
+        scores = score_file(translator, *map(str, files))
+        found = total(scores)
+        sys.stdout.write(
+            f"# {len(scores):,} pairs scored, to {files[2]}\n  log-probability {found.log_prob:.2f}, "
+            f"of a word {found.per_word:.4f}, perplexity {found.perplexity:.2f}\n"
+        )
+        return
     references = read_lines(hparams.inference_ref_file) if hparams.inference_ref_file else None
     if references is not None:  # now rather than after an hour of translating
         check_references(len(references), str(hparams.inference_input_file))

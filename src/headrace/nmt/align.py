@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pharaoh", "replace_unknown"]
+import headrace as hr
+
+__all__ = ["pharaoh", "read_dictionary", "replace_unknown"]
 
 UNKNOWN = "<unk>"
 
@@ -30,13 +33,36 @@ def pharaoh(attention: NDArray[np.floating], words: int) -> str:
     return " ".join(f"{source}-{target}" for target, source in enumerate(attention[:words].argmax(axis=1).tolist()))
 
 
-def replace_unknown(words: Sequence[str], source: Sequence[str], attention: NDArray[np.floating]) -> list[str]:
+def read_dictionary(path: str | Path) -> dict[str, str]:
+    """Reads translations of words: a line has a source word, a tab or blank, and what to write for it.
+
+    Raises:
+        OSError: The file cannot be read.
+        DataError: A line has no second word; the message names file and line.
+    """
+    dictionary: dict[str, str] = {}
+    for number, line in enumerate(hr.read_text(path, index="memory"), 1):
+        parts = line.split(maxsplit=1)
+        if len(parts) == 1:
+            raise hr.DataError(f"{path}, line {number}: expected a source word and its translation, got {line!r}")
+        if parts:
+            dictionary.setdefault(parts[0], parts[1].strip())
+    return dictionary
+
+
+def replace_unknown(
+    words: Sequence[str],
+    source: Sequence[str],
+    attention: NDArray[np.floating],
+    dictionary: Mapping[str, str] | None = None,
+) -> list[str]:
     """Puts the source word that it looked at most in the place of each unknown word: names and numbers come over.
 
     Args:
         words: The translation.
         source: The source.
         attention: (target words or more, source words).
+        dictionary: Translations of source words, written where there is one.
 
     Example:
         >>> replace_unknown(["the", "<unk>"], ["die", "Mühle"], np.array([[0.9, 0.1], [0.2, 0.8]]))
@@ -45,4 +71,6 @@ def replace_unknown(words: Sequence[str], source: Sequence[str], attention: NDAr
     if not source:
         return list(words)
     looked_at = attention[: len(words)].argmax(axis=1).tolist()
-    return [source[at] if word == UNKNOWN else word for word, at in zip(words, looked_at, strict=True)]
+    known = dictionary or {}
+    copies = [known.get(source[at], source[at]) for at in looked_at]
+    return [copy if word == UNKNOWN else word for word, copy in zip(words, copies, strict=True)]

@@ -188,6 +188,10 @@ def beam_search(
     batch, longest = len(src_BS), int(limits_B.max()) if len(limits_B) else 0
     state = _take(state, torch.arange(batch).repeat_interleave(beam_width))
     beam = _first(model, src_BS, beam_width)
+    # A table: the last bit of a power depends on where in a tensor it is computed, that is on the rest of the batch.
+    penalties_T = (((5.0 + torch.arange(longest + 2, dtype=torch.float64)) / 6.0) ** length_penalty_weight).to(
+        model.dtype
+    )
     done = replace(beam)  # the last state of each sentence, filled in as they end
     trace: list[tuple[Tensor, Tensor, Tensor, Tensor | None]] = []  # sentences, words, parents, attention
     for t in range(longest + 1):
@@ -204,7 +208,7 @@ def beam_search(
         going_R = (~beam.finished_BK & (beam.log_probs_BK > -torch.inf)).flatten().nonzero().squeeze(1)
         candidates = _candidates(model, output_RU, going_R, beam.words_BK.shape)
         weights_BKS = None if weights_RS is None else weights_RS.view(-1, beam_width, src_BS.shape[1])
-        beam, parents_BK = _extend(beam, candidates, weights_BKS, length_penalty_weight, coverage_penalty_weight)
+        beam, parents_BK = _extend(beam, candidates, weights_BKS, penalties_T, coverage_penalty_weight)
         rows_R = _rows(torch.arange(len(parents_BK))[:, None], parents_BK, beam_width)
         state = _take(state, rows_R)
         trace.append((beam.sentences_B, beam.words_BK, parents_BK, weights_BKS))
@@ -270,7 +274,7 @@ def _candidates(model: Model, output_RU: Any, going_R: Tensor, shape: torch.Size
 
 
 def _extend(
-    beam: _Beam, candidates: _Candidates, weights_BKS: Tensor | None, length_weight: float, coverage_weight: float
+    beam: _Beam, candidates: _Candidates, weights_BKS: Tensor | None, penalties_T: Tensor, coverage_weight: float
 ) -> tuple[_Beam, Tensor]:
     """Goes one step: the best continuations of all hypotheses of a sentence together, and which one each continues."""
     width = beam.words_BK.shape[1]
@@ -278,7 +282,7 @@ def _extend(
     words_BKC, step_BKC = candidates
     log_probs_BKC = beam.log_probs_BK[:, :, None] + step_BKC
     lengths_BKC = beam.lengths_BK[:, :, None] + going_BK1 * (words_BKC != EOS)
-    scores_BKC = log_probs_BKC / ((5.0 + lengths_BKC) / 6.0) ** length_weight
+    scores_BKC = log_probs_BKC / penalties_T[lengths_BKC]
     coverage_BKS = beam.coverage_BKS
     if coverage_BKS is not None and weights_BKS is not None:
         coverage_BKS = coverage_BKS + weights_BKS * going_BK1

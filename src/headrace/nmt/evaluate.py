@@ -91,7 +91,7 @@ class EvalSet:
         hypotheses = [translation.text for translation in translator.translate(self.sources)]
         write_lines(output, hypotheses)
         return {
-            name: metrics.score(name, self.references, hypotheses, hparams.reference_subwords)
+            name: metrics.score(name, self.references, hypotheses, hparams.reference_subwords, hparams.detokenize)
             for name in hparams.metric_names
         }
 

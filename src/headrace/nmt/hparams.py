@@ -121,7 +121,8 @@ class HParams:
     num_buckets: int = _flag(5, "classes of length; a batch holds sentences of one class")
 
     # The run
-    metrics: str = _flag("bleu", "comma list of bleu, rouge, accuracy, word_accuracy, sacrebleu")
+    metrics: str = _flag("bleu", "comma list of bleu, rouge, accuracy, word_accuracy, sacrebleu, chrf, ter")
+    detokenize: bool = _flag(False, "sacrebleu, chrf, ter: of running text, without the blanks of a tokenizer")
     steps_per_stats: int = _flag(100, "steps from one log line to the next; ten times this between saves")
     steps_per_external_eval: int | None = _flag(None, "steps between scorings; none: 50 times steps_per_stats")
     num_keep_ckpts: int = _flag(5, "latest checkpoints kept, beside the best ones")
@@ -132,9 +133,13 @@ class HParams:
     num_intra_threads: int = _flag(0, "threads of one operation; 0: as many as there are cores")
 
     # Translation
-    ckpt: str | None = _flag(None, "checkpoint to translate with; none: the latest of out_dir")
+    ckpt: str | None = _flag(
+        None, "checkpoint to translate with, or several with commas, which do it together; none: the latest of out_dir"
+    )
     inference_input_file: str | None = _flag(None, "file to translate; without it the program trains")
     inference_output_file: str | None = _flag(None, "where the translations go, one a line")
+    score_file: str | None = _flag(None, "translations of inference_input_file to score, instead of making some")
+    nbest_file: str | None = _flag(None, "where all hypotheses go that the search kept, with their scores")
     inference_list: str | None = _flag(
         None, "comma list of lines, counted from 0: only these are translated, each with a picture of its attention"
     )
@@ -148,6 +153,9 @@ class HParams:
         ("greedy", "sample", "beam_search"),
     )
     replace_unk: bool = _flag(False, "write the source word that was looked at most in the place of <unk>")
+    unk_dictionary: str | None = _flag(
+        None, "replace_unk: what to write for source words, a line for each: word, tab, translation"
+    )
     alignment_file: str | None = _flag(None, "where alignments go, in the format of Pharaoh: 0-0 1-2 …")
     beam_width: int = _flag(0, "hypotheses kept for a sentence")
     length_penalty_weight: float = _flag(0.0, "how far long hypotheses are favoured; 1.0 does well")
@@ -209,6 +217,11 @@ class HParams:
     def search(self) -> str:
         """How translations are found: greedy, sample or beam_search."""
         return self.infer_mode or ("beam_search" if self.beam_width > 0 else "greedy")
+
+    @property
+    def hypotheses(self) -> int:
+        """How many translations of a sentence the search has at its end."""
+        return self.beam_width if self.search == "beam_search" else self.num_translations_per_input
 
     @property
     def inference_lines(self) -> tuple[int, ...]:
@@ -302,7 +315,7 @@ _NOT_NEGATIVE = (
     *("length_penalty_weight", "coverage_penalty_weight", "sampling_temperature", "sampling_top_k"),
     *("num_sampled_softmax", "batch_tokens", "jobid", "subword_size"),
 )
-_METRICS = ("bleu", "rouge", "accuracy", "word_accuracy", "sacrebleu")
+_METRICS = ("bleu", "rouge", "accuracy", "word_accuracy", "sacrebleu", "chrf", "ter")
 
 
 def _check_ranges(hparams: HParams) -> None:
@@ -371,8 +384,14 @@ def _check_together(hparams: HParams) -> None:
         raise HParamError("infer_mode=beam_search needs a beam_width above 0, for example --beam_width=10")
     if hparams.jobid >= hparams.num_workers:
         raise HParamError(f"jobid must be below num_workers={hparams.num_workers}, got {hparams.jobid}")
-    if hparams.num_workers > 1 and (hparams.inference_list or hparams.alignment_file):
-        raise HParamError("several num_workers write translations only: leave out inference_list and alignment_file")
+    if hparams.unk_dictionary and not hparams.replace_unk:
+        raise HParamError("unk_dictionary says what replace_unk writes: add --replace_unk")
+    for name in ("inference_list", "alignment_file", "nbest_file", "score_file"):
+        if hparams.num_workers > 1 and getattr(hparams, name):
+            raise HParamError(f"several num_workers write translations only: leave out {name}")
+    for name in ("inference_list", "alignment_file", "nbest_file", "inference_ref_file"):
+        if hparams.score_file and getattr(hparams, name):
+            raise HParamError(f"with score_file nothing is translated: leave out {name}")
     if hparams.search == "sample" and hparams.sampling_temperature == 0:
         raise HParamError("infer_mode=sample needs a sampling_temperature above 0: 1.0 draws as the model says")
     most = hparams.beam_width if hparams.search == "beam_search" else 1

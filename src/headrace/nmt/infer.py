@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 import headrace as hr
 from headrace.nmt import checkpoint, metrics
-from headrace.nmt.align import pharaoh, replace_unknown
+from headrace.nmt.align import pharaoh, read_dictionary, replace_unknown
 from headrace.nmt.data import SEPARATORS, Vocabs
-from headrace.nmt.decode import EOS, SOS, translate
+from headrace.nmt.decode import EOS, SOS, Model, translate
+from headrace.nmt.ensemble import Ensemble
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.parts import join_parts, part_of, write_part
@@ -34,6 +35,7 @@ class Translation:
         words: Its words as the model wrote them.
         source: The words that the model read.
         score: What hypotheses are ordered by: the log-probability after penalties.
+        log_prob: The log-probability itself, of the words and eos.
         attention: How much of each source word each word looked at, (words + 1, source words): the last row is that of
             eos. None without attention, or where it was not asked for.
     """
@@ -42,6 +44,7 @@ class Translation:
     words: list[str]
     source: list[str]
     score: float
+    log_prob: float
     attention: NDArray[np.float32] | None = None
 
 
@@ -53,27 +56,58 @@ class Translator:
         vocabs: The words of both languages.
         hparams: Settings of the search; None: the model's own.
         subwords: Cuts the sentences; None: they come cut.
+        others: Models over the same words that translate together with it.
     """
 
     def __init__(
-        self, model: Seq2Seq, vocabs: Vocabs, hparams: HParams | None = None, subwords: Subwords | None = None
+        self,
+        model: Seq2Seq,
+        vocabs: Vocabs,
+        hparams: HParams | None = None,
+        subwords: Subwords | None = None,
+        others: Sequence[Seq2Seq] = (),
     ) -> None:
         self.subwords = subwords
         self.model = model
+        self.others = tuple(others)
         self.vocabs = vocabs
         self.hparams = hparams or model.hparams
 
     @classmethod
-    def load(cls, path: str | Path, **settings: object) -> Translator:
+    def load(cls, path: str | Path | Sequence[str | Path], **settings: object) -> Translator:
         """Reads a checkpoint, or the latest one of a folder such as `out_dir` or `out_dir/best_bleu`.
 
         Args:
-            path: The file or folder.
+            path: The file or folder; several translate as one, by the mean of their probabilities.
             settings: Settings to change, such as `beam_width=10`; not those of the model itself.
 
         Raises:
-            CheckpointError: There is none, it cannot be read, or the settings are of another model.
+            CheckpointError: There is none, it cannot be read, the settings are of another model, or several have
+                not the same words.
         """
+        paths = [path] if isinstance(path, str | Path) else list(path)
+        if not paths:
+            raise checkpoint.CheckpointError("expected a checkpoint or several, got none")
+        first, *others = (cls._read(path) for path in paths)
+        for saved in (first, *others):
+            saved.check_shape(saved.hparams.replace(**settings))
+            for side, words, mine in zip(("source", "target"), first.vocabs, saved.vocabs, strict=True):
+                if words != mine:
+                    raise checkpoint.CheckpointError(
+                        f"{first.path} and {saved.path} have not the same {side} words ({len(words):,} and "
+                        f"{len(mine):,}): only models with the same vocabularies translate together"
+                    )
+            if saved.subwords != first.subwords:
+                raise checkpoint.CheckpointError(
+                    f"{first.path} and {saved.path} cut words in different ways: only models with the same subwords "
+                    "translate together"
+                )
+        subwords = Subwords(first.subwords) if first.subwords else None
+        hparams = first.hparams.replace(**settings)
+        return cls(first.model(), first.vocabs, hparams, subwords, [saved.model() for saved in others])
+
+    @staticmethod
+    def _read(path: str | Path) -> checkpoint.Checkpoint:
         path = Path(path)
         saved = checkpoint.load(path) if not path.is_dir() else checkpoint.latest(path, _no_older)
         if saved is None:
@@ -81,13 +115,16 @@ class Translator:
                 f"{path} has no checkpoint (translate.ckpt-…): train into it first, or name another with --out_dir, "
                 "--ckpt"
             )
-        hparams = saved.hparams.replace(**settings)
-        saved.check_shape(hparams)
-        return cls(saved.model(), saved.vocabs, hparams, Subwords(saved.subwords) if saved.subwords else None)
+        return saved
 
     def cut(self, sentences: Sequence[str]) -> list[str]:
         """Returns sentences as the model reads them: cut into subwords, if it was trained on plain text."""
         return [self.subwords.cut(text) for text in sentences] if self.subwords else list(sentences)
+
+    @property
+    def models(self) -> Model:
+        """What translates: the model, or all of them as one."""
+        return Ensemble([self.model, *self.others]) if self.others else self.model
 
     def translate(self, sentences: Sequence[str], *, attention: bool = False) -> list[Translation]:
         """Returns the best translation of each sentence, in the same order; an empty one stays empty.
@@ -107,12 +144,14 @@ class Translator:
         # A batch's composition may change a last bit of its numbers; this order is that of the sentences themselves.
         order = sorted(range(len(texts)), key=lambda i: (len(ids[i]), texts[i]))
         found: list[list[Translation]] = [[] for _ in texts]
+        model = self.models
+        dictionary = read_dictionary(self.hparams.unk_dictionary) if self.hparams.unk_dictionary else None
         for start in range(0, len(order), self.hparams.infer_batch_size):
             rows = order[start : start + self.hparams.infer_batch_size]
             part = ids.take(np.array(rows))
             src_BS = torch.from_numpy(hr.pad(part, EOS)).long()
             with torch.inference_mode():
-                result = translate(self.model, src_BS, torch.from_numpy(part.lengths), self.hparams)
+                result = translate(model, src_BS, torch.from_numpy(part.lengths), self.hparams)
             for b, row in enumerate(rows):
                 source = [word for word in texts[row].split(SEPARATORS) if word][: int(part.lengths[b])]
                 for k in range(min(n, result.ids_BKT.shape[1])):
@@ -121,10 +160,11 @@ class Translator:
                     if result.alignments_BKTS is not None and (attention or self.hparams.replace_unk):
                         matrix = result.alignments_BKTS[b, k, : len(words) + 1, : len(source)].numpy().copy()
                         if self.hparams.replace_unk:
-                            words = replace_unknown(words, source, matrix)
+                            words = replace_unknown(words, source, matrix, dictionary)
                         matrix = matrix if attention else None
                     text = metrics.undo_subwords(" ".join(words), self.hparams.subword_option)
-                    found[row].append(Translation(text, words, source, float(result.scores_BK[b, k]), matrix))
+                    scores = float(result.scores_BK[b, k]), float(result.log_probs_BK[b, k])
+                    found[row].append(Translation(text, words, source, *scores, matrix))
         return found
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
@@ -142,7 +182,7 @@ class Translator:
         sides = zip((self.vocabs.src, self.vocabs.tgt), (self.cut(sources), self.cut(targets)), strict=True)
         src, tgt = (vocab.encode(texts, separators=SEPARATORS) for vocab, texts in sides)
         order = sorted(range(len(sources)), key=lambda i: (len(src[i]), len(tgt[i]), sources[i], targets[i]))
-        found = [0.0] * len(order)
+        found, model = [0.0] * len(order), self.models
         for start in range(0, len(order), self.hparams.infer_batch_size):
             rows = np.array(order[start : start + self.hparams.infer_batch_size])
             source, target = src.take(rows), tgt.take(rows)
@@ -153,7 +193,7 @@ class Translator:
             src_BS = src_BS if src_BS.shape[1] else around[1]
             batch = Batch(src_BS, lengths[0], torch.cat([around[0], tgt_BT, around[1]], dim=1), lengths[1])
             with torch.inference_mode():
-                log_p_TB = self.model(batch).log_softmax(dim=2).gather(2, batch.tgt_out_TB[:, :, None])[:, :, 0]
+                log_p_TB = model(batch).log_softmax(dim=2).gather(2, batch.tgt_out_TB[:, :, None])[:, :, 0]
                 totals_B = (log_p_TB * batch.real_TB).sum(dim=0)
             for row, total in zip(rows.tolist(), totals_B.tolist(), strict=True):
                 found[row] = total
@@ -175,7 +215,8 @@ def translate_file(translator: Translator, source: str | Path, target: str | Pat
 
     With several `num_workers` it translates its part of the lines; job 0 waits for the others and returns all of them.
     With `inference_list` only the lines named there. Then a picture of the attention is written beside the target for
-    each, `TARGET` followed by the line's number and `.png`, if the model has attention.
+    each, `TARGET` followed by the line's number and `.png`, if the model has attention. `nbest_file` gets all
+    hypotheses that the search kept, and `alignment_file` the alignment of each line written.
 
     Raises:
         OSError: The source cannot be read, or the target not written; an older target is then as it was.
@@ -186,11 +227,15 @@ def translate_file(translator: Translator, source: str | Path, target: str | Pat
         raise HParamError(f"inference_list names line {beyond[0]}, but {source} has the lines 0 to {len(texts) - 1}")
     sentences = [texts[number] for number in chosen] if chosen else part_of(texts, translator.hparams)
     count = translator.hparams.num_translations_per_input
-    alignments = translator.hparams.alignment_file
-    hypotheses = translator.nbest(sentences, count, attention=bool(chosen or alignments))
+    alignments, nbest = translator.hparams.alignment_file, translator.hparams.nbest_file
+    kept = translator.hparams.hypotheses if nbest else count
+    everything = translator.nbest(sentences, kept, attention=bool(chosen or alignments))
+    hypotheses = [sentence[:count] for sentence in everything]
     for number, (best, *_) in zip(chosen, hypotheses, strict=False):
         if best.attention is not None and best.source:
             plot_attention(f"{target}{number}.png", best.attention, best.source, best.words)
+    if nbest:
+        write_lines(Path(nbest), nbest_lines(everything, chosen or range(len(sentences))))
     if alignments:
         every = [hypothesis for sentence in hypotheses for hypothesis in sentence]
         write_lines(
@@ -203,6 +248,20 @@ def translate_file(translator: Translator, source: str | Path, target: str | Pat
         return join_parts(Path(target), workers) if jobid == 0 else lines
     write_lines(Path(target), lines)
     return lines
+
+
+def nbest_lines(hypotheses: Sequence[Sequence[Translation]], numbers: Iterable[int]) -> list[str]:
+    """Writes hypotheses as lists of n best usually are: `LINE ||| TRANSLATION ||| LOG-PROBABILITY ||| SCORE`.
+
+    Args:
+        hypotheses: Of each sentence, the best first.
+        numbers: The lines of the sentences, counted from 0.
+    """
+    return [
+        f"{number} ||| {found.text} ||| {found.log_prob:.6f} ||| {found.score:.6f}"
+        for number, sentence in zip(numbers, hypotheses, strict=True)
+        for found in sentence
+    ]
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:
@@ -230,7 +289,9 @@ def check_references(count: int, source: str | Path) -> None:
 
 
 def score_lines(references: Sequence[str], hypotheses: Sequence[str], hparams: HParams) -> Iterator[str]:
-    """Yields a line for each metric that the settings ask for, then one for sacreBLEU with its signature.
+    """Yields a line for each metric that the settings ask for, and one for sacreBLEU in any case.
+
+    Those of sacreBLEU come with the signature that makes them comparable.
 
     Raises:
         DataError: There is not one hypothesis for each reference.
@@ -240,12 +301,10 @@ def score_lines(references: Sequence[str], hypotheses: Sequence[str], hparams: H
             f"expected a reference for each translation, got {len(references):,} references and "
             f"{len(hypotheses):,} translations: give the file that belongs to --inference_input_file"
         )
-    for name in hparams.metric_names:
-        yield f"{name}: {metrics.score(name, references, hypotheses, hparams.reference_subwords):.1f}"
-    joined = [metrics.undo_subwords(line.strip(), hparams.reference_subwords) for line in references]
-    try:
-        value, signature = metrics.sacre_bleu(joined, hypotheses)
-    except ModuleNotFoundError:
-        yield "sacrebleu: not installed; pip install 'headrace[nmt]'"
-    else:
-        yield f"sacrebleu: {value:.1f} ({signature})"
+    how = hparams.reference_subwords, hparams.detokenize
+    for name in dict.fromkeys((*hparams.metric_names, "sacrebleu")):
+        try:
+            value = metrics.score(name, references, hypotheses, *how)
+            yield f"{name}: {value:.1f}" + (f" ({metrics.signature(name)})" if name in metrics.SACRE else "")
+        except ModuleNotFoundError:
+            yield f"{name}: not installed; pip install 'headrace[nmt]'"

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 import headrace as hr
-from headrace.nmt import checkpoint, fast
+from headrace.nmt import checkpoint, fast, metrics
 from headrace.nmt.average import average, last_weights
 from headrace.nmt.checkpoint import Checkpoint
 from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
@@ -368,7 +368,8 @@ class Run:
     def keep_best(self, name: str, saved: Checkpoint) -> None:
         """Keeps a checkpoint if it scored better on dev than all before."""
         found, best = self.progress.at(f"dev_{name}", self.progress.step), self.progress.best
-        if found is not None and (name not in best or found > best[name]):
+        metric = name.removeprefix("avg_")
+        if found is not None and (name not in best or metrics.better(metric, found, best[name])):
             best[name] = found
             checkpoint.save(self.best_dir(name), saved)
             checkpoint.prune(self.best_dir(name), keep=1)
