@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from headrace.nmt import fast
-from headrace.nmt.attention import Memory
+from headrace.nmt.attention import Memory, State
 from headrace.nmt.decode import beam_search, greedy_search
 from headrace.nmt.hparams import HParams
-from headrace.nmt.model import Seq2Seq, State
+from headrace.nmt.model import Decoder, Encoder, Seq2Seq
 from headrace.nmt.weights import export_variables, import_variables
 from tests.nmt.conftest import MakeBatch, MakeModel
 
@@ -43,7 +43,7 @@ def test_how_many_layers_are_residual(settings: dict[str, object], encoder: int,
 
 def test_a_gnmt_encoder_reads_its_bottom_layer_from_both_ends(make_model: MakeModel) -> None:
     encoder = make_model(encoder_type="gnmt", num_layers=3).encoder
-    assert encoder is not None
+    assert isinstance(encoder, Encoder)
     assert encoder.top is not None
     assert [len(stack.cells) for stack in (*encoder.stacks, encoder.top)] == [1, 1, 2]
     x, real = torch.randn(4, 2, 6).double(), torch.ones(4, 2, dtype=torch.bool)
@@ -60,6 +60,7 @@ def test_upper_layers_take_the_context_of_the_last_or_of_this_step(
     make_model: MakeModel, architecture: str, now: bool
 ) -> None:
     decoder = make_model(**GNMT, attention_architecture=architecture).decoder
+    assert isinstance(decoder, Decoder)
     x = torch.randn(1, 6).double()
     cells = decoder.stack.zero_state(x)
     values = torch.randn(1, 5, 6).double()

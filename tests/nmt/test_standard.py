@@ -96,6 +96,7 @@ def test_refuses(settings: dict[str, object], message: str) -> None:
 @pytest.mark.parametrize("name", STANDARD)
 def test_every_configuration_trains_and_translates(toy: Toy, name: str) -> None:
     small = {"num_units": 8, "num_train_steps": 2, "batch_size": 16, "infer_batch_size": 4, "subword_option": ""}
+    small |= {"warmup_steps": min(STANDARD[name].get("warmup_steps", 0), 2)}
     result = train(toy(**{**STANDARD[name], **small}), quiet=True)
     assert result.step == 2
     loaded = Translator.load(Path(str(result.translator.hparams.out_dir)))

@@ -8,9 +8,10 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from headrace.nmt.cells import States
 from headrace.nmt.hparams import HParams
 
-__all__ = ["AttentionMechanism", "BahdanauAttention", "LuongAttention", "Memory", "make_attention"]
+__all__ = ["AttentionMechanism", "BahdanauAttention", "LuongAttention", "Memory", "State", "make_attention"]
 
 
 class Memory(NamedTuple):
@@ -19,6 +20,13 @@ class Memory(NamedTuple):
     values_BSD: Tensor
     keys_BSU: Tensor
     real_BS: Tensor
+
+
+class State(NamedTuple):
+    """The decoder between two steps: its cells, and the last attention vector, which is fed to the next step."""
+
+    cells: States
+    attention_BA: Tensor | None
 
 
 class AttentionMechanism(nn.Module):

@@ -32,6 +32,7 @@ _SHAPE = (  # what a model cannot change after it was made
     *("num_units", "encoder_layers", "decoder_layers", "encoder_type", "residual", "unit_type", "forget_bias"),
     *("attention", "attention_architecture", "output_attention", "pass_hidden_state", "share_vocab"),
     *("language_model", "embed_prefix", "source_reverse", "subword_size", "use_char_encode"),
+    *("architecture", "num_heads", "ffn_units", "tied_embeddings"),
 )
 _THIS_COMMAND_ONLY = (
     "ckpt",

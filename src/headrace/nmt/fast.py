@@ -26,7 +26,7 @@ from headrace.nmt.attention import LuongAttention
 from headrace.nmt.cells import LSTMCell, Stack
 from headrace.nmt.gemm import linear, product
 from headrace.nmt.hparams import HParams
-from headrace.nmt.model import Batch, Decoder, Masks, Seq2Seq
+from headrace.nmt.model import Batch, Decoder, Encoder, Masks, Seq2Seq
 from headrace.nmt.recurrence import ROWS_OF_BATCH, AttentionDecoder, AttentionPlan, Layer, Packing, pack, round_up
 from headrace.nmt.sampled import sampled_cross_entropy
 
@@ -44,7 +44,8 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
     """
     if not covers(model.hparams) or int(batch.src_len_B.min()) == 0:  # nothing to pack: rare enough for the model
         return model.loss(batch, masks)
-    assert model.encoder is not None
+    assert isinstance(model.encoder, Encoder)
+    assert isinstance(model.decoder, Decoder)
     dtype = torch.bfloat16 if model.hparams.compute_dtype == "bfloat16" else model.projection_UV.dtype
     encoder_masks, decoder_masks, candidates = masks or Masks(None, None)
     source, target = pack(batch.src_len_B), pack(batch.tgt_len_B)
@@ -90,7 +91,8 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
 def covers(hparams: HParams) -> bool:
     """Says whether there is a faster way for a model of these settings."""
     return (
-        hparams.unit_type == "lstm"
+        hparams.architecture == "rnn"
+        and hparams.unit_type == "lstm"
         and hparams.encoder_type in ("uni", "bi")
         and hparams.attention in ("", "luong", "scaled_luong")
         and hparams.attention_architecture == "standard"

@@ -41,6 +41,9 @@ class HParams:
     """
 
     # Network
+    architecture: str = _flag(
+        "rnn", "recurrent networks, or a Transformer, which needs no further attention", ("rnn", "transformer")
+    )
     num_units: int = _flag(32, "width of the LSTM states and of the word embeddings")
     num_layers: int = _flag(2, "layers of encoder and decoder, where the next two do not say otherwise")
     num_encoder_layers: int | None = _flag(None, "layers of the encoder (bi: half of them in each direction)")
@@ -51,6 +54,10 @@ class HParams:
     residual: bool = _flag(False, "add each layer's input to its output, but not at the bottom")
     unit_type: str = _flag("lstm", "kind of recurrent cell", ("lstm", "gru", "cudnn_gru", "layer_norm_lstm", "nas"))
     forget_bias: float = _flag(1.0, "added to the forget gate: a new model remembers by default")
+
+    num_heads: int = _flag(4, "transformer: heads of an attention, which share num_units")
+    ffn_units: int | None = _flag(None, "transformer: width of the feed-forward layers; none: four times num_units")
+    tied_embeddings: bool = _flag(False, "predict words with the vectors of the target embedding")
 
     # Attention
     attention: str = _flag(
@@ -189,6 +196,16 @@ class HParams:
         return self.num_units * (2 if self.encoder_type == "bi" else 1)
 
     @property
+    def ffn_width(self) -> int:
+        """Width of a Transformer's feed-forward layers."""
+        return 4 * self.num_units if self.ffn_units is None else self.ffn_units
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether the decoder looks at the source, so that there are alignments."""
+        return bool(self.attention) or (self.architecture == "transformer" and not self.language_model)
+
+    @property
     def encoder_residuals(self) -> int:
         """Layers of an encoder's stack, from the top, that add their input."""
         if not self.residual:
@@ -308,7 +325,7 @@ _AT_LEAST_ONE = (
     *("num_units", "num_layers", "num_encoder_layers", "num_decoder_layers", "batch_size", "num_train_steps"),
     *("src_max_len", "tgt_max_len", "src_max_len_infer", "tgt_max_len_infer", "steps_per_stats"),
     *("steps_per_external_eval", "infer_batch_size", "num_translations_per_input", "num_keep_ckpts"),
-    *("decay_steps", "accumulate", "num_workers"),
+    *("decay_steps", "accumulate", "num_workers", "num_heads", "ffn_units"),
 )
 _NOT_NEGATIVE = (
     *("warmup_steps", "num_buckets", "beam_width", "num_intra_threads", "init_weight"),
@@ -347,7 +364,31 @@ def _check_ranges(hparams: HParams) -> None:
             raise HParamError(f"metrics may name {', '.join(_METRICS)}, got {metric!r}")
 
 
+_RECURRENT = {"encoder_type": "uni", "unit_type": "lstm", "residual": False, "attention": ""} | {
+    "attention_architecture": "standard"
+}
+
+
+def _check_transformer(hparams: HParams) -> None:
+    for name, default in _RECURRENT.items():
+        value = getattr(hparams, name)
+        if value != default:
+            raise HParamError(f"{name}={value} is of recurrent networks: leave it out with architecture=transformer")
+    if hparams.num_units % hparams.num_heads or hparams.num_units % 2:
+        raise HParamError(
+            f"a transformer needs num_units that are even and that num_heads={hparams.num_heads} divides, "
+            f"got {hparams.num_units}"
+        )
+
+
 def _check_together(hparams: HParams) -> None:
+    if hparams.architecture == "transformer":
+        _check_transformer(hparams)
+    if hparams.tied_embeddings and hparams.embed_prefix:
+        raise HParamError(
+            "vectors of embed_prefix stay as they are, so that no words can be predicted with them: "
+            "leave out tied_embeddings"
+        )
     if hparams.encoder_type == "bi" and hparams.encoder_layers % 2:
         raise HParamError(
             "encoder_type=bi needs an even number of encoder layers, half for each direction, "
@@ -371,14 +412,14 @@ def _check_together(hparams: HParams) -> None:
             raise HParamError(f"use_char_encode has no vectors of source words to be used otherwise: leave out {name}")
     if hparams.language_model and hparams.attention:
         raise HParamError(f"a language_model has no source to look at: leave out attention={hparams.attention}")
-    if not hparams.attention and not hparams.passes_state and not hparams.language_model:
+    if not hparams.looks_back and not hparams.passes_state and not hparams.language_model:
         raise HParamError(
             "without attention the decoder sees the source only through the encoder's last state: "
             f"pass_hidden_state must be true and the depths equal, got pass_hidden_state={hparams.pass_hidden_state} "
             f"with {hparams.encoder_layers} encoder and {hparams.decoder_layers} decoder layers"
         )
     for name in ("replace_unk", "alignment_file"):
-        if getattr(hparams, name) and not hparams.attention:
+        if getattr(hparams, name) and not hparams.looks_back:
             raise HParamError(f"{name} goes by attention, which this model has not")
     if hparams.search == "beam_search" and hparams.beam_width == 0:
         raise HParamError("infer_mode=beam_search needs a beam_width above 0, for example --beam_width=10")

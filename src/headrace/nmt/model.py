@@ -1,5 +1,7 @@
 """The translation model: a recurrent encoder reads the source, a recurrent decoder writes the target and may look back.
 
+The Transformer's encoder and decoder, which may take their places, are in `transformer.py`.
+
 Names of tensors end in their shape, one letter a dimension:
 
     B sentences of a batch    S source steps    U units of a layer     G gates of a layer, 4 U
@@ -17,17 +19,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from headrace.nmt.attention import Memory, make_attention
+from headrace.nmt.attention import Memory, State, make_attention
 from headrace.nmt.cells import Stack, States
 from headrace.nmt.chars import CharEncoder
 from headrace.nmt.hparams import HParams
 from headrace.nmt.sampled import Candidates, draw_candidates, sampled_cross_entropy
+from headrace.nmt.transformer import TransformerDecoder, TransformerEncoder
 
 __all__ = ["Batch", "Decoder", "Encoder", "Masks", "Memory", "Seq2Seq", "State"]
 
@@ -57,18 +60,14 @@ class Batch(NamedTuple):
 
 
 class Masks(NamedTuple):
-    """What is drawn for one update: for each layer a factor on its inputs at every step, 0 or 1 / (1 - dropout)."""
+    """What is drawn for one update: for each layer a factor on its inputs at every step, 0 or 1 / (1 - dropout).
+
+    A Transformer has its own widths and places, and sentences before steps.
+    """
 
     encoder: list[list[Tensor]] | None  # of each stack, of each layer: (S, B, width of the input)
     decoder: list[Tensor] | None  # of each layer: (T, B, width of the input)
     candidates: Candidates | None = None  # with sampled softmax: the wrong words
-
-
-class State(NamedTuple):
-    """The decoder between two steps: its cells, and the last attention vector, which is fed to the next step."""
-
-    cells: States
-    attention_BA: Tensor | None
 
 
 def steps(n: int, lengths_B: Tensor) -> Tensor:
@@ -110,6 +109,11 @@ class Encoder(nn.Module):
             return memory_SBD, tuple(state for layer in zip(*states, strict=True) for state in layer)
         memory_SBU, above = self.read(self.top, memory_SBD, real_SB, None if masks is None else masks[2])
         return memory_SBU, states[1] + above  # of the bottom layer, what it read last: the beginning
+
+    def draw_masks(self, n: int, batch: int, dropout: float, generator: Generator | None) -> list[list[Tensor]]:
+        """Draws the dropout of `n` steps for each stack."""
+        stacks = [*self.stacks, *([self.top] if self.top else [])]
+        return [stack.draw_masks(n, batch, dropout, generator) for stack in stacks]
 
     @staticmethod
     def read(stack: Stack, x_SBU: Tensor, real_SB: Tensor, masks: list[Tensor] | None) -> tuple[Tensor, States]:
@@ -157,6 +161,18 @@ class Decoder(nn.Module):
         values_BSD = memory_SBD.transpose(0, 1)
         memory = Memory(values_BSD, self.attention.keys(values_BSD), real_SB.t())
         return memory, State(states, like.new_zeros(batch, self.attention.size))
+
+    def forward(self, y_TBU: Tensor, state: State, memory: Memory | None, masks: list[Tensor] | None) -> Tensor:
+        """Reads the right words; returns what predicts the words that follow them: (T, B, U)."""
+        outputs = []
+        for t, y_BU in enumerate(y_TBU):
+            output_BU, state, _ = self.step(y_BU, state, memory, None if masks is None else [mask[t] for mask in masks])
+            outputs.append(output_BU)
+        return torch.stack(outputs)
+
+    def draw_masks(self, n: int, batch: int, dropout: float, generator: Generator | None) -> list[Tensor]:
+        """Draws the dropout of `n` steps for each layer."""
+        return self.stack.draw_masks(n, batch, dropout, generator)
 
     def step(
         self, x_BU: Tensor, state: State, memory: Memory | None, masks: list[Tensor] | None = None
@@ -209,6 +225,9 @@ class Seq2Seq(nn.Module):
         10.2
     """
 
+    encoder: Encoder | TransformerEncoder | None
+    decoder: Decoder | TransformerDecoder
+    projection_UV: Tensor
     src_frozen_V: Tensor | None
     tgt_frozen_V: Tensor | None
 
@@ -239,10 +258,20 @@ class Seq2Seq(nn.Module):
         both = pretrained and not hparams.share_vocab
         self.register_buffer("tgt_frozen_V", torch.zeros(tgt_vocab_size, dtype=torch.bool) if both else None)
         self.chars = CharEncoder(src_vocab_size, hparams.num_units) if hparams.use_char_encode else None
-        self.encoder = None if hparams.language_model else Encoder(hparams)
-        self.decoder = Decoder(hparams)
-        self.projection_UV = nn.Parameter(torch.empty(hparams.num_units, tgt_vocab_size))
+        transformer = hparams.architecture == "transformer"
+        self.encoder = None
+        if not hparams.language_model:
+            self.encoder = TransformerEncoder(hparams) if transformer else Encoder(hparams)
+        self.decoder = TransformerDecoder(hparams) if transformer else Decoder(hparams)
+        if not hparams.tied_embeddings:
+            self.projection_UV = nn.Parameter(torch.empty(hparams.num_units, tgt_vocab_size))
         self.reset_parameters(generator)
+
+    def __getattr__(self, name: str) -> Any:
+        """Finds what PyTorch keeps elsewhere; with `tied_embeddings`, the projection is the embedding turned over."""
+        if name == "projection_UV" and self.hparams.tied_embeddings:
+            return self.tgt_embedding_VU.t()
+        return super().__getattr__(name)
 
     @torch.no_grad()
     def reset_parameters(self, generator: Generator | None = None) -> None:
@@ -277,11 +306,9 @@ class Seq2Seq(nn.Module):
         if dropout == 0.0:
             return Masks(None, None, candidates)
         n, source, target = len(batch.src_BS), batch.src_BS.shape[1], batch.tgt_BT1.shape[1] - 1
-        encoder = self.encoder
-        stacks = [] if encoder is None else [*encoder.stacks, *([encoder.top] if encoder.top else [])]
         return Masks(
-            [stack.draw_masks(source, n, dropout, generator) for stack in stacks],
-            self.decoder.stack.draw_masks(target, n, dropout, generator),
+            [] if self.encoder is None else self.encoder.draw_masks(source, n, dropout, generator),
+            self.decoder.draw_masks(target, n, dropout, generator),
             candidates,
         )
 
@@ -334,7 +361,7 @@ class Seq2Seq(nn.Module):
     @property
     def attends(self) -> bool:
         """Whether the decoder looks back at the source."""
-        return self.decoder.attention is not None
+        return self.hparams.looks_back
 
     def step(self, words_R: Tensor, state: State, memory: Memory | None) -> tuple[Tensor, State, Tensor | None]:
         """Goes one step of translating from the last words; returns what `Decoder.step` does."""
@@ -352,12 +379,8 @@ class Seq2Seq(nn.Module):
         if self.encoder is not None:
             memory_SBD, encoded = self.read(x_SBU, batch.src_len_B, real_SB, masks and masks.encoder)
         memory, state = self.decoder.start(len(batch.src_BS), memory_SBD, real_SB, encoded)
-        outputs = []
-        for t, y_BU in enumerate(y_TBU):
-            dropped = [mask[t] for mask in masks.decoder] if masks and masks.decoder else None
-            output_BU, state, _ = self.decoder.step(y_BU, state, memory, dropped)
-            outputs.append(output_BU)
-        return torch.stack(outputs)
+        output_TBU: Tensor = self.decoder(y_TBU, state, memory, masks and masks.decoder)
+        return output_TBU
 
     def forward(self, batch: Batch, masks: Masks | None = None) -> Tensor:
         """Returns the logits of every target word given the right words before it: (T, B, V)."""

@@ -11,13 +11,19 @@ from torch import Tensor
 
 from headrace.nmt.attention import AttentionMechanism, BahdanauAttention, LuongAttention
 from headrace.nmt.cells import Cell, CudnnGRUCell, GRUCell, LayerNormLSTMCell, LSTMCell, NASCell, Stack
-from headrace.nmt.model import Seq2Seq
+from headrace.nmt.model import Decoder, Encoder, Seq2Seq
 
 __all__ = ["export_gradients", "export_variables", "import_variables"]
 
 
 def named_weights(model: Seq2Seq) -> Iterator[tuple[str, Tensor]]:
-    """Yields each weight of a model with its name in tensorflow/nmt; the layouts are the same."""
+    """Yields each weight of a model with its name in tensorflow/nmt; the layouts are the same.
+
+    Raises:
+        ValueError: It has no such models.
+    """
+    if model.hparams.tied_embeddings or not isinstance(model.decoder, Decoder):
+        raise ValueError("tensorflow/nmt has neither a Transformer nor tied_embeddings: there are no names for these")
     if model.hparams.share_vocab:
         yield "embeddings/embedding_share", model.src_embedding_VU
     else:
@@ -27,7 +33,7 @@ def named_weights(model: Seq2Seq) -> Iterator[tuple[str, Tensor]]:
             yield from ((f"embeddings/encoder/char/{name}", weight) for name, weight in model.chars.named_parameters())
         yield "embeddings/decoder/embedding_decoder", model.tgt_embedding_VU
     root, encoder, decoder = "dynamic_seq2seq", model.encoder, model.decoder
-    if encoder is not None:
+    if isinstance(encoder, Encoder):
         both = len(encoder.stacks) == 2
         for direction, stack in zip(("fw", "bw"), encoder.stacks, strict=False):
             yield from _stack(f"{root}/encoder/{f'bidirectional_rnn/{direction}' if both else 'rnn'}", stack)
