@@ -67,3 +67,22 @@ def test_a_forked_process_finds_no_workers_and_does_not_wait_for_them() -> None:
     ended = python(FORKS)
     stayed = "this iteration's workers stayed in the process that this one was forked from; iterate the loader anew"
     assert ended.stdout.splitlines() == [stayed, "4990", "None", "5000", "4990"] * 2, ended.stderr
+
+
+MANY_FILES = """
+import os, resource
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(2000, hard), hard))
+kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(1200)]
+import numpy as np
+import headrace as hr
+import threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()  # so that workers come from the zygote
+data = hr.from_arrays(np.arange(100)).map(lambda n: n).batch(10)
+print(sum(map(len, hr.Loader(data, workers=2, mode="processes"))))
+"""
+
+
+def test_a_program_may_have_more_than_1024_files_open() -> None:
+    done = python(MANY_FILES)
+    assert done.stdout == "100\n", done.stderr

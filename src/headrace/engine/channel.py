@@ -85,7 +85,7 @@ class Channel:
     def receive_within(self, seconds: float) -> tuple[Any, list[int]]:
         """As `receive`, but raises TimeoutError if nothing whole has come within some seconds."""
         while not self._is_whole():
-            if not select.select([self._socket], [], [], seconds)[0]:
+            if not await_news([self.fileno()], seconds):
                 raise TimeoutError(f"no answer within {seconds} s")
             self._read(0)
             if self._ended and not self._is_whole():
@@ -165,6 +165,14 @@ class Channel:
         self._outbox.clear()
         while self._fds:
             os.close(self._fds.popleft())
+
+
+def await_news(fds: Sequence[int], seconds: float) -> set[int]:
+    """Those of some descriptors that can be read, within some seconds. Unlike `select`, it bears numbers above 1023."""
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return {fd for fd, _ in poll.poll(seconds * 1e3)}
 
 
 def _packed(message: Any, fds: Sequence[int]) -> memoryview:

@@ -235,6 +235,7 @@ class _Zygote:
     def __init__(self) -> None:
         self.owner = os.getpid()
         self._lock = threading.Lock()
+        self._retired = False
         self._files: dict[str, float] = {}  # of the modules that it was told to import, when they were written
         self._channel, end = Channel.pair()
         try:
@@ -250,7 +251,11 @@ class _Zygote:
     def is_there(self) -> bool:
         return self.owner == os.getpid() and self._process.poll() is None
 
-    def is_up_to_date(self) -> bool:
+    def is_of_use(self) -> bool:
+        """Whether it can be asked for workers."""
+        return not self._retired and self.is_there() and self._is_up_to_date()
+
+    def _is_up_to_date(self) -> bool:
         # A module that has been edited and loaded anew here: workers must not go on with what it was.
         return all(_written(name) == when for name, when in self._files.items())
 
@@ -265,19 +270,31 @@ class _Zygote:
         return int(self._ask(("fork",), [end, page]))
 
     def status(self, pid: int) -> int:
-        if self.is_there():
+        if not self._retired and self.is_there():
             with contextlib.suppress(StuckError):
                 return os.waitstatus_to_exitcode(int(self._ask(("status", pid), [])))
         return -signal.SIGKILL  # its workers end with it
 
     def _ask(self, question: tuple[Any, ...], fds: list[int]) -> Any:
         with self._lock:
+            if self._retired:
+                raise StuckError(
+                    "the process that starts workers was interrupted in an answer; iterate the loader anew"
+                )
             try:
                 self._channel.send(question, fds)
                 (_, answer), _ = self._channel.receive_within(_BOOT_SECONDS)
-            except (OSError, EOFError) as error:
+            except BaseException as error:
+                # An answer that comes after all, as after Ctrl-C, would be taken for that to the next question.
+                self._retired = True
+                if not isinstance(error, (OSError, EOFError)):
+                    raise
                 code = self._process.poll()
-                raise StuckError(f"the process that starts workers gives no answer (exit code {code})") from error
+                state = "has it been stopped?" if code is None else f"it has ended, exit code {code}"
+                raise StuckError(
+                    f"the process that starts workers gives no answer ({error}; {state}); iterate the loader anew: "
+                    "that starts another"
+                ) from error
         return answer
 
     def close(self) -> None:
@@ -315,7 +332,7 @@ def prepare_zygote(modules: Iterable[str] = ()) -> None:
 def _zygote() -> _Zygote:
     global _the_zygote
     with _zygote_lock:
-        if _the_zygote is None or not _the_zygote.is_there() or not _the_zygote.is_up_to_date():
+        if _the_zygote is None or not _the_zygote.is_of_use():
             _the_zygote = _Zygote()
         return _the_zygote
 

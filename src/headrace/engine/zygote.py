@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import select
 import signal
 import socket
 import sys
 
-from headrace.engine.channel import Channel
+from headrace.engine.channel import Channel, await_news
 from headrace.engine.seat import Page
 from headrace.engine.worker import serve
 
@@ -38,7 +37,7 @@ def fork_workers(fd: int) -> None:
         while os.getppid() == parent:
             _reap(-1, ended)
             if not channel.has_news:
-                news, _, _ = select.select([channel.fileno(), woken], [], [], 1.0)
+                news = await_news([channel.fileno(), woken], 1.0)
                 if woken in news:
                     os.read(woken, 4096)
                 if channel.fileno() not in news:
