@@ -32,6 +32,15 @@ def test_pairs(translator: Translator) -> None:
     assert PairScore(-1e9, 1).perplexity == math.inf
 
 
+def test_words_are_those_that_the_model_reads(toy: Toy) -> None:
+    settings = {"subword_option": "bpe", "subword_size": 5, "vocab_prefix": None}
+    hparams = toy(num_train_steps=5, dev_prefix=None, test_prefix=None, **settings)
+    translator = train(hparams, quiet=True).translator
+    (pair,) = score_pairs(translator, ["w1 w2"], ["W1 W11"])
+    assert pair.words == len(translator.cut(["W1 W11"])[0].split()) + 1
+    assert pair.words > 3
+
+
 def test_the_command(translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.de").write_text("w1 w2\nw3\n")
     (tmp_path / "in.en").write_text("W1 W2\nW4 nothing\n")

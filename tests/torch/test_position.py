@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -189,6 +190,25 @@ def test_out_of_order_nothing_is_lost_or_repeated() -> None:
     head: list[int] = list(itertools.chain(*(next(batches).tolist() for _ in range(5))))
     state = loader.state_dict()
     other = ht.DataLoader(Numbers(30), batch_size=2, num_workers=2)
+    other.load_state_dict(state)
+    assert sorted(itertools.chain(head, *(batch.tolist() for batch in other))) == list(range(30))
+
+
+class SlowFirst(Numbers):
+    def __getitem__(self, i: int) -> Any:
+        if i == 0 and torch.utils.data.get_worker_info() is not None:
+            time.sleep(1)
+        return super().__getitem__(i)
+
+
+def test_out_of_order_the_first_batch_may_be_the_last() -> None:
+    loader = ht.DataLoader(SlowFirst(30), batch_size=2, num_workers=2, in_order=False)
+    batches = iter(loader)
+    head: list[int] = list(itertools.chain(*(next(batches).tolist() for _ in range(3))))
+    assert 0 not in head
+    state = loader.state_dict()
+    assert state["units"] == 0
+    other = ht.DataLoader(SlowFirst(30), batch_size=2)
     other.load_state_dict(state)
     assert sorted(itertools.chain(head, *(batch.tolist() for batch in other))) == list(range(30))
 

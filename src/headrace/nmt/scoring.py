@@ -38,13 +38,13 @@ class PairScore(NamedTuple):
 
 
 def score_pairs(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
-    """Scores a translation of each source; both as in the training files, that is cut into the same words.
+    """Scores a translation of each source; both as in the training files. Words are those that the model reads.
 
     Raises:
         DataError: There are not as many of one as of the other.
     """
     log_probs = translator.score(sources, targets)
-    lengths = [sum(1 for word in line.split(SEPARATORS) if word) for line in targets]
+    lengths = [sum(1 for word in line.split(SEPARATORS) if word) for line in translator.cut(targets)]
     return [PairScore(log_prob, length + 1) for log_prob, length in zip(log_probs, lengths, strict=True)]
 
 

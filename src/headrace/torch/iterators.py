@@ -76,7 +76,7 @@ class _BaseDataLoaderIter:
         """The pieces of what is left of the epoch; if nothing is, of the next one."""
         order = self._epoch.order
         assert order is not None
-        if not self._epoch.units:
+        if not self._epoch.units and not self._epoch.ahead:
             return order.pieces(0, rows=rows)
         ahead = set(self._epoch.ahead)
         pieces = (piece for piece in order.pieces(self._epoch.units, rows=rows) if piece[0] not in ahead)
