@@ -11,6 +11,7 @@ import pathlib
 import tempfile
 import weakref
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 _ALIGNMENT = 64  # bytes; a cache line, and what vector code likes
 _CGROUP = pathlib.Path("/sys/fs/cgroup")
@@ -115,10 +116,10 @@ class Arena:
         """Slots that nobody uses."""
         return len(self._free)
 
-    def take(self) -> int | None:
+    def take(self) -> Slot | None:
         """A slot for a result to be written, or None if all are in use."""
         try:
-            return self._free.pop()
+            return self, self._free.pop()
         except IndexError:
             return None
 
@@ -131,11 +132,21 @@ class Arena:
         owner = _type_of(nbytes).from_buffer(self._map, slot * self.slot_bytes)
         # Views of views refer to the object that exports the memory, so its end is theirs. Callbacks may come at any
         # point of any thread: appending is a single step of the interpreter.
-        self._lent[slot] = weakref.ref(owner, functools.partial(_give_back, weakref.ref(self), slot))
+        self._lent[slot] = weakref.ref(owner, functools.partial(_unlend, weakref.ref(self), slot))
         return memoryview(owner).cast("B")
 
 
-def _give_back(arena: weakref.ref[Arena], slot: int, _: object) -> None:
+Slot: TypeAlias = tuple[Arena, int]
+"""A slot of an arena, by its number."""
+
+
+def give_back(slot: Slot | None) -> None:
+    """Says that nobody uses a slot any more, if there is one."""
+    if slot is not None:
+        slot[0].put_back(slot[1])
+
+
+def _unlend(arena: weakref.ref[Arena], slot: int, _: object) -> None:
     if (alive := arena()) is not None:
         alive._lent.pop(slot, None)
         alive.put_back(slot)

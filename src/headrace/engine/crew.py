@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from headrace.engine.freight import FreightError, Packed, Parcel, explain, open_parcel
 from headrace.engine.shelf import Shelf
-from headrace.engine.workers import Origin, Worker, close_zygote, is_single_threaded, prepare_zygote
+from headrace.engine.workers import Origin, Worker, close_zygote, import_path, is_single_threaded, prepare_zygote
 
 Method = Literal["auto", "fork", "forkserver", "spawn"]
 _Parcels = dict[bool, tuple[int, float, Parcel]]  # by whether they go by value: the key, when it was made, the parcel
@@ -250,7 +250,7 @@ class Contract:
             directory: str | None = os.getcwd()
         except OSError:
             directory = None
-        return [entry for entry in sys.path if isinstance(entry, str)], directory
+        return import_path(), directory
 
 
 def _modules(job: Any) -> Iterator[str]:

@@ -7,7 +7,6 @@ import logging
 import os
 import pickle
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from headrace.clock import Clock
+from headrace.engine.arena import give_back
 from headrace.engine.crew import Contract, Crew
 from headrace.engine.result import P, Result
 from headrace.engine.seat import Seat
@@ -74,7 +74,21 @@ class WorkerError(HeadraceError, RuntimeError):
 
 
 class WorkerDied(HeadraceError, RuntimeError):
-    """A worker process has ended in the middle of a piece, and so have those that were to take its place."""
+    """A worker process has ended in the middle of a piece, and so have those that were to take its place.
+
+    Attributes:
+        pid: The last one's process.
+        exitcode: How it ended, as `multiprocessing.Process` has it: minus the number of the signal that ended it; None
+            if nobody knows.
+    """
+
+    def __init__(self, message: str, pid: int, exitcode: int | None) -> None:
+        super().__init__(message, pid, exitcode)
+        self.pid = pid
+        self.exitcode = exitcode
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 @dataclass(slots=True)
@@ -279,17 +293,16 @@ class ProcessRun(Generic[P]):
         worker = self._workers[task.seat]
         arena = self._shelf.arena
         slot = arena.take() if arena is not None else None
-        if arena is not None and slot is not None and worker.arena is not arena:
-            worker.channel.post(("arena", arena.slot_bytes), [arena.fd])
+        if slot is not None and worker.arena is not arena:
+            worker.channel.post(("arena", slot[0].slot_bytes), [slot[0].fd])
             worker.arena = arena
         try:
-            worker.channel.post(("piece", self._run, task.number, task.piece, -1 if slot is None else slot))
+            worker.channel.post(("piece", self._run, task.number, task.piece, -1 if slot is None else slot[1]))
         except Exception as error:  # a key that can't be pickled
-            if arena is not None and slot is not None:
-                arena.put_back(slot)
+            give_back(slot)
             self._fail(task, error)
         else:
-            worker.pending[self._run, task.number] = None if arena is None or slot is None else (arena, slot)
+            worker.pending[self._run, task.number] = slot
 
     # receiving -------------------------------------------------------------------------------------------------------
 
@@ -323,8 +336,7 @@ class ProcessRun(Generic[P]):
         task = self._tasks.get(number) if run == self._run else None
         if task is None or kind == "skipped" or number in self._ready:
             # Of a run that is over, or done by another worker meanwhile.
-            if slot is not None:
-                slot[0].put_back(slot[1])
+            give_back(slot)
             for fd in fds:
                 os.close(fd)
             return
@@ -333,8 +345,7 @@ class ProcessRun(Generic[P]):
         self._finished += 1
         self._seconds += clock.seconds.get("piece", (0.0, 0.0))[0]
         if kind == "failed":
-            if slot is not None:
-                slot[0].put_back(slot[1])
+            give_back(slot)
             self._fail(task, WorkerError(rest[0], seat, worker.pid), clock)
         else:
             stream, sizes, used, _ = rest
@@ -385,7 +396,8 @@ class ProcessRun(Generic[P]):
             task.deaths += 1
             if task.deaths > self._retries:
                 left.remove(culprit)
-                self._fail(task, WorkerDied(f"{report}; {task.deaths} workers have died at this piece: it is given up"))
+                text = f"{report}; {task.deaths} workers have died at this piece: it is given up"
+                self._fail(task, WorkerDied(text, worker.pid, worker.exitcode))
         _log.warning("%s; another takes its place", report)
         self._workers[seat] = self._contract.start()
         self._welcome(seat, fresh=True)
@@ -414,14 +426,7 @@ class ProcessRun(Generic[P]):
         alive = [] if self._closed else [worker for worker in self._workers if worker.is_alive()]
         if not alive:
             return False
-        worker = alive[number % len(alive)]
-        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
-            if worker.pidfd >= 0:  # which no other process can have got meanwhile
-                signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
-            else:
-                os.kill(worker.pid, signal.SIGKILL)
-            return True
-        return False
+        return alive[number % len(alive)].kill()
 
     def close(self) -> None:
         """Ends the run. Its workers rest, or finish what nobody waits for any more first."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Generic
 
 from headrace.clock import Clock
-from headrace.engine.arena import Arena, aligned, available_bytes, cut_buffers
+from headrace.engine.arena import Arena, Slot, aligned, available_bytes, cut_buffers, give_back
 from headrace.engine.freight import unpack
 from headrace.engine.result import P, Result
 
@@ -39,7 +39,7 @@ class Parked(Generic[P]):
         piece: P,
         stream: bytes,
         sizes: Sequence[int],
-        slot: tuple[Arena, int] | None,
+        slot: Slot | None,
         segment: mmap.mmap | None,
         clock: Clock,
     ) -> None:
@@ -51,8 +51,7 @@ class Parked(Generic[P]):
         self.clock = clock
 
     def __del__(self) -> None:
-        if self.slot is not None:  # dropped unopened, as when a run ends early
-            self.slot[0].put_back(self.slot[1])
+        give_back(self.slot)  # dropped unopened, as when a run ends early
 
     def buffers(self) -> list[memoryview]:
         """The buffers, writeable, which keep the memory that they are in. To be called once."""
@@ -86,7 +85,7 @@ class Shelf:
         piece: P,
         stream: bytes,
         sizes: Sequence[int],
-        slot: tuple[Arena, int] | None,
+        slot: Slot | None,
         in_slot: bool,
         fds: Sequence[int],
         clock: Clock,
@@ -109,8 +108,8 @@ class Shelf:
         for fd in fds:
             segment = mmap.mmap(fd, need)
             os.close(fd)
-        if slot is not None and not in_slot:
-            slot[0].put_back(slot[1])
+        if not in_slot:
+            give_back(slot)
         self.typical = max(self.typical, need + len(stream))
         if segment is not None and (self.arena is None or need > self.arena.slot_bytes):
             self._grow(need, limit)

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from headrace.engine.arena import Arena
+from headrace.engine.arena import Arena, Slot, give_back
 from headrace.engine.channel import Channel
 from headrace.engine.seat import Page
 from headrace.engine.worker import serve
@@ -38,6 +38,11 @@ def is_single_threaded() -> bool:
         return len(os.listdir("/proc/self/task")) == 1
     except OSError:
         return threading.active_count() == 1 and sys.platform != "darwin"
+
+
+def import_path() -> list[str]:
+    """Where this process finds modules, as others are told."""
+    return [entry for entry in sys.path if isinstance(entry, str)]
 
 
 class Worker:
@@ -64,7 +69,7 @@ class Worker:
         self.page = Page()
         self.key = -1
         self.arena: Arena | None = None
-        self.pending: dict[tuple[int, int], tuple[Arena, int] | None] = {}
+        self.pending: dict[tuple[int, int], Slot | None] = {}
         self._process: BaseProcess | subprocess.Popen[bytes] | None = None
         self._zygote: _Zygote | None = None  # held, for its workers end with it
         self._gone = False
@@ -101,14 +106,13 @@ class Worker:
 
     def is_alive(self) -> bool:
         """Whether the process is still there. Asks nobody but the system: the garbage collector may want to know."""
-        if self._gone:
-            return False
-        if isinstance(self._process, subprocess.Popen):
-            self._gone = self._process.poll() is not None
-        elif self._process is not None:
-            self._gone = self._process.exitcode is not None
-        else:
-            self._gone = _is_gone(self.pidfd, self.pid)
+        if not self._gone:
+            if self._process is None:
+                self._gone = _is_gone(self.pidfd, self.pid)
+            else:
+                process = self._process
+                self._code = process.poll() if isinstance(process, subprocess.Popen) else process.exitcode
+                self._gone = self._code is not None
         return not self._gone
 
     def is_usable(self) -> bool:
@@ -118,13 +122,8 @@ class Worker:
     @property
     def exitcode(self) -> int | None:
         """As of `multiprocessing.Process`: None while it runs, negative if a signal ended it."""
-        if self._code is None and not self.is_alive():
-            if isinstance(self._process, subprocess.Popen):
-                self._code = self._process.poll()
-            elif self._process is not None:
-                self._code = self._process.exitcode
-            elif self._zygote is not None:
-                self._code = self._zygote.status(self.pid)
+        if not self.is_alive() and self._code is None and self._zygote is not None:
+            self._code = self._zygote.status(self.pid)
         return self._code
 
     def wait(self, seconds: float) -> bool:
@@ -139,14 +138,18 @@ class Worker:
             pause = min(pause * 2, 0.05)
         return True
 
-    def kill(self) -> None:
-        """Ends it at once."""
-        if self.owner == os.getpid() and self.is_alive():
-            with contextlib.suppress(ProcessLookupError):
-                if self.pidfd >= 0:
-                    signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-                else:
-                    os.kill(self.pid, signal.SIGKILL)
+    def kill(self) -> bool:
+        """Ends it at once; whether it was still there."""
+        if self.owner != os.getpid() or not self.is_alive():
+            return False
+        try:
+            if self.pidfd >= 0:  # which no other process can have got meanwhile
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            else:
+                os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has just ended by itself
+            return False
+        return True
 
     def dismiss(self) -> None:
         """Lets it end with the piece that it is in. `bury` must follow."""
@@ -163,13 +166,10 @@ class Worker:
                 self.kill()
                 self.wait(10.0)
             if self.origin == "fork" and self._process is not None and not self.is_alive():
-                process = cast("BaseProcess", self._process)
-                self._code = process.exitcode
-                process.close()
+                cast("BaseProcess", self._process).close()
                 self._process = None
         for slot in self.pending.values():
-            if slot is not None:
-                slot[0].put_back(slot[1])
+            give_back(slot)
         self.pending.clear()
         if self.pidfd >= 0:
             os.close(self.pidfd)
@@ -218,8 +218,7 @@ def _is_gone(pidfd: int, pid: int) -> bool:
 
 def _interpreter(call: str, fds: list[int]) -> subprocess.Popen[bytes]:
     """A fresh interpreter that finds what this one finds, and makes a call of the module `zygote`."""
-    path = [entry for entry in sys.path if isinstance(entry, str)]
-    code = f"import sys; sys.path[:] = {path!r}; from headrace.engine import zygote; zygote.{call}"
+    code = f"import sys; sys.path[:] = {import_path()!r}; from headrace.engine import zygote; zygote.{call}"
     return subprocess.Popen(
         [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", code],  # type: ignore[attr-defined]
         pass_fds=fds,
@@ -264,7 +263,7 @@ class _Zygote:
         if new:
             self._files |= {name: _written(name) for name in new}
             with self._lock, contextlib.suppress(OSError):
-                self._channel.send(("import", new, [entry for entry in sys.path if isinstance(entry, str)]))
+                self._channel.send(("import", new, import_path()))
 
     def fork(self, end: int, page: int) -> int:
         return int(self._ask(("fork",), [end, page]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 from typing import Any
 
 from torch._utils import KeyErrorMessage
@@ -72,14 +71,11 @@ _SIGNAL_WORDS = {
 
 
 def _of_death(error: WorkerDied) -> RuntimeError:
-    text = str(error)
-    pid = re.search(r"pid (\d+)", text)
-    number = re.search(r"by signal (\d+)", text)
-    worker = f"DataLoader worker (pid {pid[1]})" if pid else "DataLoader worker"
-    if number:
-        how = f"{worker} is killed by signal: {_SIGNAL_WORDS.get(int(number[1]), number[1])}. "
+    if error.exitcode is not None and error.exitcode < 0:
+        word = _SIGNAL_WORDS.get(-error.exitcode, -error.exitcode)
+        how = f"DataLoader worker (pid {error.pid}) is killed by signal: {word}. "
     else:
-        how = f"{worker.replace('pid', 'pid(s)')} exited unexpectedly. "
-    death = RuntimeError(how + text)
+        how = f"DataLoader worker (pid(s) {error.pid}) exited unexpectedly. "
+    death = RuntimeError(how + str(error))
     death.__cause__ = error
     return death
