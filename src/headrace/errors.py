@@ -6,6 +6,7 @@
     │   └── cntk.ConfigError                a configuration of CNTK's that can't be read (it stands there)
     ├── PlanError (also ValueError)         a description that can't work: batch size 0, unsorted boundaries
     ├── StateError (also ValueError)        a saved state that doesn't fit and is refused
+    ├── FreightError (also TypeError)       something that worker processes need and that can't be sent to them
     ├── StuckError (also TimeoutError)      a worker that gives no result within the time allowed
     └── VerificationError (also AssertionError)   a run that differs from its plan (`verify`)
 
@@ -20,6 +21,7 @@ import contextlib
 __all__ = [
     "DataChangedError",
     "DataError",
+    "FreightError",
     "HeadraceError",
     "PlanError",
     "StateError",
@@ -47,6 +49,10 @@ class PlanError(HeadraceError, ValueError):
 
 class StateError(HeadraceError, ValueError):
     """A saved state is malformed, or belongs to other data or another description."""
+
+
+class FreightError(HeadraceError, TypeError):
+    """Something that worker processes need can't be sent to them."""
 
 
 class StuckError(HeadraceError, TimeoutError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,23 +12,13 @@ from headrace.batch.tree import Tree
 from headrace.blocks import Block
 from headrace.clock import Clock
 from headrace.dataset import Batches, Program, compile_program
-from headrace.engine import (
-    Auto,
-    Crew,
-    Mode,
-    ProcessRun,
-    Result,
-    Seat,
-    StatsCollector,
-    Work,
-    WorkerError,
-    run_auto,
-    run_inline,
-    run_threads,
-)
+from headrace.engine import Auto, Mode, Result, StatsCollector, Work, run_auto, run_inline, run_threads
 from headrace.engine.auto import Runner
 from headrace.errors import add_note
 from headrace.schedule import Piece
+
+if TYPE_CHECKING:
+    from headrace.engine import Crew, ProcessRun, Seat
 
 P = TypeVar("P")
 
@@ -144,6 +134,8 @@ class Workers:
     def _run_processes(
         self, pieces: Iterator[P], workers: int, after: Work[Any], stats: StatsCollector
     ) -> Generator[Result[P]]:
+        from headrace.engine import Crew, ProcessRun  # not before there are to be processes
+
         if self._crew is None or self._crew.workers != workers:
             self._crew = Crew(workers)
         run = ProcessRun(
@@ -183,6 +175,8 @@ class Workers:
 
 def _own_error(error: BaseException) -> BaseException:
     """An error of a worker process as it was raised there, with the traceback from there in a note."""
+    from headrace.engine import WorkerError
+
     if not isinstance(error, WorkerError) or error.original is None:
         return error
     add_note(error.original, f"headrace: {error}")

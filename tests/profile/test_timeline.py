@@ -11,7 +11,7 @@ import pytest
 
 import headrace as hr
 from headrace.engine.trace import Span
-from headrace.profile import page
+from headrace.profile.page import page
 from headrace.profile.timeline import WAIT, colours, duration, segments, ticks, timeline
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,7 +10,8 @@ import typer
 
 from headrace.cli import options
 from headrace.cli.output import count, heading, line, print_json, remark
-from headrace.profile import Outcome, page, run_program
+from headrace.profile.page import page
+from headrace.profile.program import Outcome, run_program
 
 
 def profile(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import mmap
 import os
-import pathlib
-import tempfile
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 _ALIGNMENT = 64  # bytes; a cache line, and what vector code likes
-_CGROUP = pathlib.Path("/sys/fs/cgroup")
 
 
 def make_segment(nbytes: int) -> int:
@@ -30,6 +26,8 @@ def make_segment(nbytes: int) -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("headrace", os.MFD_CLOEXEC)
     else:
+        import tempfile
+
         fd, path = tempfile.mkstemp(prefix="headrace-")
         os.unlink(path)
     try:
@@ -40,20 +38,6 @@ def make_segment(nbytes: int) -> int:
         os.close(fd)
         raise
     return fd
-
-
-def available_bytes() -> int:
-    """Memory that this process may still take: the machine's, or what its control group leaves. 0 if unknown."""
-    found = []
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                found.append(int(line.split()[1]) << 10)
-    with contextlib.suppress(OSError, ValueError):
-        most = (_CGROUP / "memory.max").read_text().strip()
-        if most != "max":
-            found.append(max(0, int(most) - int((_CGROUP / "memory.current").read_text())))
-    return min(found, default=0)
 
 
 def aligned(nbytes: int) -> int:

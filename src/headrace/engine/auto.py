@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import logging
 import math
-import statistics
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
-from headrace.engine.freight import FreightError
 from headrace.engine.machine import usable_cpus
 from headrace.engine.result import P, Result
 from headrace.engine.stats import Mode, StatsCollector
+from headrace.errors import FreightError
 
 _log = logging.getLogger("headrace")
 
@@ -120,6 +119,8 @@ class Auto:
         self._decide()
 
     def _judge(self, counted: list[_Sample]) -> None:
+        import statistics  # takes long, and programs that choose for themselves don't need it
+
         # Medians, because a consumer also validates and saves. But workers that wait for each other give their results
         # in bursts: most are there at once, and only the mean tells what they cost.
         step = statistics.median(sample.step for sample in counted)

@@ -12,9 +12,10 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
-from headrace.engine.freight import FreightError, Packed, Parcel, explain, open_parcel
+from headrace.engine.freight import Packed, Parcel, explain, open_parcel
 from headrace.engine.shelf import Shelf
 from headrace.engine.workers import Origin, Worker, close_zygote, import_path, is_single_threaded, prepare_zygote
+from headrace.errors import FreightError
 
 Method = Literal["auto", "fork", "forkserver", "spawn"]
 _Parcels = dict[bool, tuple[int, float, Parcel]]  # by whether they go by value: the key, when it was made, the parcel

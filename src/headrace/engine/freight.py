@@ -20,15 +20,11 @@ from typing import Any
 import numpy as np
 
 from headrace.engine.arena import cut_buffers, make_segment, total_bytes, write_buffers
-from headrace.errors import HeadraceError
+from headrace.errors import FreightError
 
 _IN_BAND = 512  # bytes; a smaller buffer costs less inside the pickle than beside it
 _DEEPEST = 8
 _BLOCK = 1 << 20
-
-
-class FreightError(HeadraceError, TypeError):
-    """Something that worker processes need can't be sent to them."""
 
 
 # results -------------------------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Generic
 
 from headrace.clock import Clock
-from headrace.engine.arena import Arena, Slot, aligned, available_bytes, cut_buffers, give_back
+from headrace.engine.arena import Arena, Slot, aligned, cut_buffers, give_back
 from headrace.engine.freight import unpack
+from headrace.engine.machine import available_bytes
 from headrace.engine.result import P, Result
 
 _log = logging.getLogger("headrace")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import pathlib
+import os
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headrace.engine.stats import StatsCollector
 
-_PACKAGE = str(pathlib.Path(__file__).parents[1])
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
 _KEPT = 250  # of the beginning, and as many of the end: what a picture can show, whatever the length of the run
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pathlib
 import select
 import signal
 import socket
@@ -213,7 +212,7 @@ def _is_gone(pidfd: int, pid: int) -> bool:
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
         return bool(poll.poll(0))
-    return not pathlib.Path(f"/proc/{pid}").exists()
+    return not os.path.exists(f"/proc/{pid}")
 
 
 def _interpreter(call: str, fds: list[int]) -> subprocess.Popen[bytes]:

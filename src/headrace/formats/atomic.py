@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import hashlib
 import os
-import platform
 import re
-import shutil
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
@@ -117,6 +114,8 @@ def unfinished_path(target: str) -> str:
 def _remove_left(folder: str, name: str) -> None:
     for path in _left_by_dead(folder).pop(name, ()):
         if os.path.isdir(path) and not os.path.islink(path):
+            import shutil  # here, as below, because importing headrace would wait for it
+
             shutil.rmtree(path, ignore_errors=True)
         else:
             with contextlib.suppress(OSError):
@@ -151,6 +150,9 @@ def _is_alive(process: int) -> bool:
 @functools.cache
 def _machine() -> str:
     """Tells apart machines, and containers, whose numbers of processes say nothing to each other."""
+    import hashlib  # only when something is written: programs that read start sooner
+    import platform
+
     about = platform.node()
     with contextlib.suppress(OSError):
         about += os.readlink("/proc/self/ns/pid")

@@ -12,7 +12,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 from collections.abc import Generator
 from typing import Any
 
@@ -156,6 +155,8 @@ def _about(source: SequenceSource) -> dict[str, Any]:
 
 
 def _make(source: SequenceSource, path: str, max_bytes: int | None) -> None:
+    import shutil  # here, because importing headrace would wait for it
+
     if max_bytes is None:
         max_bytes = shutil.disk_usage(os.path.dirname(path)).free // 2
     unfinished = unfinished_path(path)

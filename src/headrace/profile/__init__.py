@@ -6,8 +6,6 @@
 """
 
 from headrace.profile.measure import profile
-from headrace.profile.page import page
-from headrace.profile.program import Outcome, run_program
 from headrace.profile.report import Profile
 
-__all__ = ["Outcome", "Profile", "page", "profile", "run_program"]
+__all__ = ["Profile", "profile"]

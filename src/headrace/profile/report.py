@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -125,6 +124,8 @@ class Profile:
             ...     pathlib.Path(folder, "profile.html").read_text()[:15]
             '<!DOCTYPE html>'
         """
+        import pathlib  # here, because importing headrace would wait for it
+
         file = pathlib.Path(path)
         if file.suffix == ".html":
             from headrace.profile.page import page

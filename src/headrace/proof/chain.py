@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -49,6 +48,8 @@ class Stop:
 
 def random_chain(events: int, seed: int, workers: Sequence[int], ranks: Sequence[int], processes: bool) -> list[Stop]:
     """A chain that depends on the seed alone; every kind of event comes, restores most often."""
+    import random  # here, because importing headrace would wait for it
+
     draw = random.Random(seed)
     kinds: list[How] = ["restore", "restore", "restore", "break", "rewind"]
     if processes:
