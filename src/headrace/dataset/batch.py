@@ -18,6 +18,7 @@ from headrace.checks import whole_of
 from headrace.clock import Clock
 from headrace.dataset.arguments import size
 from headrace.dataset.lengths import BucketLengths, FoundLengths, LengthKey
+from headrace.dataset.measured import check_columns, measured_batches
 from headrace.dataset.node import (
     BatchNode,
     BatchReader,
@@ -27,15 +28,11 @@ from headrace.dataset.node import (
     Numbering,
     Reader,
     Records,
-    Sifted,
     Sifting,
     arguments,
     function_name,
 )
-from headrace.errors import PlanError
 from headrace.plan import Rows
-
-_BLOCK = 1024  # positions that are read as one piece where lengths are measured; no saved position counts them
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,24 +140,18 @@ class Bucket(BatchNode):
         return BatchRecords(plan, reader)
 
     def _measured(self, built: Records, reader: CollateReader, is_whole: bool) -> BatchRecords:
-        names = reader.column_names()
-        for name in () if callable(self.by) else self.by or ():
-            if names is not None and name not in names:
-                raise PlanError(f"bucket goes by column {name!r}; the columns are {names}")
-        sifted = built.sifted or Sifted(_BLOCK, None)
-        if sifted.is_slice:
-            raise PlanError(
-                "bucket can't follow take, skip, slice or shard of what a filter left: where in it a window begins is "
-                "known only as it is read; cut before the filter, or give each rank its share by "
-                "Loader(rank=…, world_size=…)"
-            )
-        if built.plan.length is None and self.window is None:
-            raise PlanError("bucket needs a window for a plan that is endless or of unknown length, got window=None")
-        lengths = FoundLengths(built.reader, self.by)
-        buckets = Bucketing(lengths, self.batch_size, self.max_tokens, self.boundaries)
-        endless = built.plan.length is None and is_whole
-        sifting = Sifting(built.reader, 0, self.drop_remainder, sifted, endless, buckets)
-        return BatchRecords(plans.Blocks(built.plan, sifted.block, self.window), reader, sifting)
+        check_columns("bucket goes by", () if callable(self.by) else self.by or (), reader)
+        buckets = Bucketing(FoundLengths(built.reader, self.by), self.batch_size, self.max_tokens, self.boundaries)
+        return measured_batches(
+            "bucket",
+            built,
+            reader,
+            buckets,
+            window=self.window,
+            drop_remainder=self.drop_remainder,
+            is_whole=is_whole,
+            advice="cut before the filter, or give each rank its share by Loader(rank=…, world_size=…)",
+        )
 
 
 def bucket_sizes(batch_size: int | Sequence[int] | None) -> int | tuple[int, ...] | None:

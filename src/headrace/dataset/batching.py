@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from headrace.checks import whole_of
 from headrace.dataset.arguments import size
@@ -13,7 +13,7 @@ from headrace.dataset.batches import Batches
 from headrace.dataset.node import Node
 from headrace.dataset.pack import Pack, check_value
 from headrace.errors import PlanError
-from headrace.plan.pack import Overlong, Strategy
+from headrace.plan.pack import Overlong, Strategy, check_choices
 
 if TYPE_CHECKING:
     from headrace.dataset.lengths import LengthKey
@@ -166,9 +166,7 @@ class Batching:
         """
         length, batch_size = whole_of("pack", "length", length, 1), whole_of("pack", "batch_size", batch_size, 1)
         window = size("pack", "window", 16_384 if window == "auto" else window)
-        for name, choice, kinds in (("strategy", strategy, Strategy), ("overlong", overlong, Overlong)):
-            if choice not in get_args(kinds):
-                raise PlanError(f"pack: {name} is one of {', '.join(get_args(kinds))}, got {choice!r:.80}")
+        check_choices(strategy, overlong)
         names = as_columns(columns)
         if names == ():
             raise PlanError("pack: columns names one column at least; leave it out to pack all with known lengths")

@@ -14,9 +14,9 @@ from headrace.dataset.length_filter import known_lengths
 from headrace.dataset.node import Reader, function_name
 from headrace.errors import DataError, PlanError
 from headrace.plan import Rows
+from headrace.plan.windowed import check_range
 
 LengthKey = Callable[[Mapping[str, NDArray[np.int64]]], NDArray[np.int64]]
-_LONGEST = (1 << 31) - 1
 
 
 class BucketLengths:
@@ -57,24 +57,12 @@ class FoundLengths(BucketLengths):
         if self.known(rows):
             lengths = self(rows)
         else:
-            measured = self._measured(rows, tree)
+            named = () if callable(self.by) else self.by or ()
+            advice = "name others by=…, give lengths= to from_dataset, or use batch(…)"
+            measured = measured_lengths("bucket", named, self.reader, rows, tree, advice)
             lengths = of_function(self.by, measured, len(rows)) if callable(self.by) else longest(measured)
-        if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= _LONGEST:
-            raise PlanError(f"bucket needs lengths in [0, 2^31), got lengths from {lengths.min()} to {lengths.max()}")
+        check_range("bucket", lengths)
         return lengths
-
-    def _measured(self, rows: Rows, tree: Tree) -> dict[str, NDArray[np.int64]]:
-        measured = measure(tree)
-        named = () if callable(self.by) or self.by is None else self.by
-        missing = [name for name in named if name not in measured]
-        if missing or not measured:
-            what = f"column {missing[0]!r}" if missing else "columns"
-            raise DataError(
-                f"bucket needs {what} with rows of some length (Ragged columns, lists, arrays), and found lengths of "
-                f"{sorted(measured) or 'no column'} in {self.reader.where(rows.ids[:, 0])}; name others by=…, give "
-                "lengths= to from_dataset, or use batch(…)"
-            )
-        return {name: measured[name] for name in named} if named else measured
 
 
 def of_function(by: LengthKey, known: dict[str, NDArray[np.int64]], count: int) -> NDArray[np.integer]:
@@ -96,6 +84,33 @@ def longest(known: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     """The longest of each record's columns."""
     columns = list(known.values())
     return columns[0] if len(columns) == 1 else np.maximum.reduce(columns)
+
+
+def measured_lengths(
+    what: str, named: Sequence[str], reader: Reader, rows: Rows, tree: Tree, advice: str
+) -> dict[str, NDArray[np.int64]]:
+    """The lengths of columns of records that have been read.
+
+    Args:
+        what: The operation, for messages.
+        named: The columns; none: all that have lengths.
+        reader: Has read them.
+        rows: Which records they are.
+        tree: The records.
+        advice: What to do where there are none.
+
+    Raises:
+        DataError: If one has no lengths.
+    """
+    measured = measure(tree)
+    missing = [name for name in named if name not in measured]
+    if missing or not measured:
+        column = f"column {missing[0]!r}" if missing else "columns"
+        raise DataError(
+            f"{what} needs {column} with rows of some length (Ragged columns, lists, arrays), and found lengths of "
+            f"{sorted(measured) or 'no column'} in {reader.where(rows.ids[:, 0])}; {advice}"
+        )
+    return {name: measured[name] for name in named or measured}
 
 
 def measure(tree: Tree) -> dict[str, NDArray[np.int64]]:

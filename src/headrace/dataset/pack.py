@@ -14,7 +14,8 @@ from headrace.batch.columns import Ragged
 from headrace.batch.tree import Tree, leaves
 from headrace.clock import Clock
 from headrace.dataset.batch import CollateReader
-from headrace.dataset.lengths import measure
+from headrace.dataset.lengths import measure, measured_lengths
+from headrace.dataset.measured import check_columns, measured_batches
 from headrace.dataset.node import (
     BatchNode,
     BatchRecords,
@@ -23,16 +24,12 @@ from headrace.dataset.node import (
     Packing,
     Reader,
     Records,
-    Sifted,
-    Sifting,
     arguments,
 )
 from headrace.errors import DataError, PlanError
-from headrace.plan import Blocks, Leaf, PackBatches, PackedRows, Plan, Rows
+from headrace.plan import Leaf, PackBatches, PackedRows, Plan, Rows
 from headrace.plan.pack import Overlong, Strategy
 from headrace.plan.windowed import Lengths
-
-_BLOCK = 1024  # positions that are read as one piece where lengths are measured; no saved position counts them
 
 SEGMENTS, POSITIONS = "segment_ids", "position_ids"
 BARE = "tokens"
@@ -110,22 +107,17 @@ class Pack(BatchNode):
         )
 
     def _measured(self, built: Records, reader: PackReader, lengths: PackLengths, is_whole: bool) -> BatchRecords:
-        names = reader.column_names()
-        for name in self.columns or ():
-            if names is not None and name not in names:
-                raise PlanError(f"pack names column {name!r}; the columns are {names}")
-        sifted = built.sifted or Sifted(_BLOCK, None)
-        if sifted.is_slice:
-            raise PlanError(
-                "pack can't follow take, skip, slice or shard of what a filter left: where in it a window begins is "
-                "known only as it is read; cut before the filter"
-            )
-        if built.plan.length is None and self.window is None:
-            raise PlanError("pack needs a window for a plan that is endless or of unknown length, got window=None")
-        packing = Packing(lengths, self._arrange)
-        endless = built.plan.length is None and is_whole
-        sifting = Sifting(built.reader, 0, self.drop_remainder, sifted, endless, packing)
-        return BatchRecords(Blocks(built.plan, sifted.block, self.window), reader, sifting)
+        check_columns("pack names", self.columns or (), reader)
+        return measured_batches(
+            "pack",
+            built,
+            reader,
+            Packing(lengths, self._arrange),
+            window=self.window,
+            drop_remainder=self.drop_remainder,
+            is_whole=is_whole,
+            advice="cut before the filter",
+        )
 
     def _arrange(self, lengths: NDArray[np.integer]) -> Iterator[PackedRows]:
         """Packs the records of one window."""
@@ -164,15 +156,8 @@ class PackLengths:
         found = self.known(rows)
         if found:
             return self._one(found, rows)
-        measured = measure(tree)
-        missing = [name for name in self.columns or () if name not in measured]
-        if missing or not measured:
-            what = f"column {missing[0]!r}" if missing else "columns"
-            raise DataError(
-                f"pack needs {what} with rows of some length (Ragged columns, lists, arrays), and found lengths of "
-                f"{sorted(measured) or 'no column'} in {self.reader.where(rows.ids[:, 0])}; name others by columns=…"
-            )
-        return self._one({name: measured[name] for name in self.columns or measured}, rows)
+        named, advice = self.columns or (), "name others by columns=…"
+        return self._one(measured_lengths("pack", named, self.reader, rows, tree, advice), rows)
 
     def _one(self, found: dict[str, NDArray[np.int64]], rows: Rows) -> NDArray[np.integer]:
         (name, lengths), *others = found.items()

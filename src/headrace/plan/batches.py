@@ -103,6 +103,16 @@ class BatchPlan(ABC):
             len(self.window(epoch, later)) <= (batch if later == index else 0) for later in range(index, windows)
         )
 
+    @property
+    def divides(self) -> bool:
+        """Whether a record may come in several pieces."""
+        return False
+
+    @property
+    def drops(self) -> bool:
+        """Whether records may be left out."""
+        return False
+
     def places(self, epoch: int, index: int) -> tuple[int, int]:
         """Items that the records of a window have, and places for items that its batches have.
 
@@ -171,6 +181,11 @@ class FixedBatches(BatchPlan):
         """By arithmetic."""
         total = self.num_batches(epoch)
         return total is not None and index * self._per_window + batch >= total
+
+    @property
+    def drops(self) -> bool:
+        """The last batch of an epoch, if that was asked for."""
+        return self.drop_remainder
 
     def _window(self, epoch: int, index: int) -> Window:
         per_window = self._per_window * self.size

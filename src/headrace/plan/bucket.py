@@ -78,6 +78,11 @@ class BucketBatches(WindowedBatches):
         self._limit = min(largest or 1, (1 << 63) - 1)
         self._edges = np.array([min(edge, 1 << 32) for edge in self.boundaries], np.int64)
 
+    @property
+    def drops(self) -> bool:
+        """Batches that aren't full, if that was asked for."""
+        return self.drop_remainder
+
     def _count(self, rows: Rows) -> int:
         return len(self._layout(rows)[1]) - 1
 

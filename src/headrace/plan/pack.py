@@ -63,6 +63,17 @@ class PackedRows(Rows):
         return PackedRows(own.ids, own.passes, own.rows // world_size, own.begins, own.counts, rows)
 
 
+def check_choices(strategy: Strategy, overlong: Overlong) -> None:
+    """Refuses what isn't among the ways to pack.
+
+    Raises:
+        PlanError: If one of them is unknown.
+    """
+    for name, choice, kinds in (("strategy", strategy, Strategy), ("overlong", overlong, Overlong)):
+        if choice not in get_args(kinds):
+            raise PlanError(f"pack: {name} is one of {', '.join(get_args(kinds))}, got {choice!r:.80}")
+
+
 class PackBatches(WindowedBatches):
     """Batches of rows into which records are packed.
 
@@ -112,10 +123,7 @@ class PackBatches(WindowedBatches):
         self.batch_size = min(whole_of("pack", "batch_size", batch_size, 1), MAX_LENGTH)
         if self.row_length > _MAX_ROW:
             raise PlanError(f"pack needs rows of fewer than 2^31 items, got length {length}")
-        if strategy not in get_args(Strategy):
-            raise PlanError(f"pack: strategy is one of {', '.join(get_args(Strategy))}, got {strategy!r:.80}")
-        if overlong not in get_args(Overlong):
-            raise PlanError(f"pack: overlong is one of {', '.join(get_args(Overlong))}, got {overlong!r:.80}")
+        check_choices(strategy, overlong)
         self.strategy = strategy
         self.overlong: Overlong = "split" if strategy == "concat" and overlong == "raise" else overlong
         self.drop_remainder = drop_remainder

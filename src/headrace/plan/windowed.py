@@ -21,6 +21,26 @@ _CACHED_EPOCHS = 4
 _MAX_INT32 = (1 << 31) - 1
 
 
+def check_window(what: str, plan: Plan, window: int | None) -> None:
+    """Refuses to take all records of a plan together that has no end, or none that is known.
+
+    Raises:
+        PlanError: If `window` is None for such a plan; `what` is the operation.
+    """
+    if plan.length is None and window is None:
+        raise PlanError(f"{what} needs a window for a plan that is endless or of unknown length, got window=None")
+
+
+def check_range(what: str, lengths: NDArray[np.integer]) -> None:
+    """Refuses what no length can be.
+
+    Raises:
+        PlanError: If there is one below 0 or beyond 31 bits; `what` is the operation.
+    """
+    if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= _MAX_INT32:
+        raise PlanError(f"{what} needs lengths in [0, 2^31), got lengths from {lengths.min()} to {lengths.max()}")
+
+
 class WindowedBatches(BatchPlan):
     """Batches that are arranged window by window, by the lengths of the records in it.
 
@@ -37,8 +57,7 @@ class WindowedBatches(BatchPlan):
         self.plan = plan
         self.lengths = lengths
         self.window_records = None if window is None else whole_of(what, "window", window, 1)
-        if plan.length is None and window is None:
-            raise PlanError(f"{what} needs a window for a plan that is endless or of unknown length, got window=None")
+        check_window(what, plan, window)
         self._batches: dict[int, int] = {}
 
     def num_windows(self, epoch: int) -> int | None:
@@ -82,10 +101,7 @@ class WindowedBatches(BatchPlan):
                 f"{self._what} needs one whole number as length for each of {len(rows)} records, "
                 f"got {lengths.dtype} of shape {lengths.shape}"
             )
-        if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= _MAX_INT32:
-            raise PlanError(
-                f"{self._what} needs lengths in [0, 2^31), got lengths from {lengths.min()} to {lengths.max()}"
-            )
+        check_range(self._what, lengths)
         return np.ascontiguousarray(lengths, np.int32)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -227,8 +227,7 @@ class _Epoch:
             return None
         assert order.length is not None
         wanted = _count(order.locate(self._epoch, np.arange(order.length)))
-        dropping = bool(getattr(self.program.plan, "drops", getattr(self.program.plan, "drop_remainder", False)))
-        pieces = bool(getattr(self.program.plan, "divides", False))  # a record may come in several pieces
+        dropping, pieces = self.program.plan.drops, self.program.plan.divides
         came = _count(_join([batch.rows for batch in self._seen]))
         for key in came:
             if came[key] > wanted[key] and not (pieces and wanted[key]):
