@@ -3,7 +3,7 @@
 Letters of shapes beyond those of `model.py`: K hypotheses kept for a sentence, R = B K rows of the decoder.
 
 A translation depends on its sentence alone: each has its own longest length, and is left alone once it is done,
-whatever the rest of its batch needs.
+whatever the rest of its batch needs (but for `whole_batch_limit`, the original's rule of the longest length).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def translate(model: Model, src_BS: Tensor, src_len_B: Tensor, hparams: HParams 
         hparams: Settings of the search; none: the model's own.
     """
     hparams = hparams or model.hparams
-    limits_B = longest_translations(src_len_B, hparams.tgt_max_len_infer)
+    limits_B = longest_translations(src_len_B, hparams.tgt_max_len_infer, hparams.whole_batch_limit)
     if hparams.search == "greedy":
         return greedy_search(model, src_BS, src_len_B, limits_B)
     if hparams.search == "sample":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import logging
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = ["parse_flags"]
 _ALIASES = {  # what the tutorial's text, or an older version of its program, calls them
     "model_dir": "out_dir",
     "learning_rate_warmup_steps": "warmup_steps",
+    "learning_rate_warmup_factor": "warmup_factor",
     "learning_rate_decay_scheme": "decay_scheme",
 }
 _WITHOUT_EFFECT = {  # flags of the original that need nothing done
@@ -31,6 +33,10 @@ _WITHOUT_EFFECT = {  # flags of the original that need nothing done
     "scope": "the original reads it nowhere, either",
     "time_major": "tensors have time first",
 }
+_DERIVED = re.compile(  # what the original writes into its files of settings beside them
+    r"(src|tgt)_(vocab_size|vocab_file|embed_file)|num_(encoder_|decoder_)?residual_layers|num_(enc|dec)_emb_partitions"
+    r"|epoch_step|(avg_)?best_\w+"
+)
 _UNSET = object()
 _log = logging.getLogger("headrace")
 
@@ -58,18 +64,28 @@ def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
     if unknown:
         raise HParamError(_complaint(unknown[0]))
     given = {name: value for name, value in vars(values).items() if value is not _UNSET}
+    path = given.pop("hparams_path", None)
+    from_file = {} if path is None else _present(standard(path) or read_json(Path(path)))
+    from_file = {name: value for name, value in from_file.items() if name in FIELDS or not _DERIVED.fullmatch(name)}
+    for name in from_file:
+        if name not in FIELDS and name not in _WITHOUT_EFFECT:
+            raise HParamError(f"{path}: {_complaint('--' + name)}")
+    return _with_effect(from_file) | _with_effect(_present(given))
+
+
+def _present(given: dict[str, Any]) -> dict[str, Any]:
+    """Gives what older versions of the original, or the files that it writes, call otherwise its present name."""
+    given = {_ALIASES.get(name, name): value for name, value in given.items()}
     delimiter = given.pop("bpe_delimiter", None)
     if delimiter not in (None, "", "none"):
         if delimiter != "@@":
             raise HParamError(f"bpe_delimiter may be @@, which is subword_option=bpe, got {delimiter!r}")
         given["subword_option"] = "bpe"
-    path = given.pop("hparams_path", None)
-    from_file = {} if path is None else standard(path) or read_json(Path(path))
-    from_file = {_ALIASES.get(name, name): value for name, value in from_file.items()}
-    for name in from_file:
-        if name not in FIELDS and name not in _WITHOUT_EFFECT:
-            raise HParamError(f"{path}: {_complaint('--' + name)}")
-    return _with_effect(from_file) | _with_effect(given)
+    if given.get("decay_scheme") == "luong":
+        given["decay_scheme"] = "luong5"
+    if isinstance(given.get("metrics"), list):
+        given["metrics"] = ",".join(map(str, given["metrics"]))
+    return given
 
 
 def _with_effect(given: dict[str, Any]) -> dict[str, Any]:
@@ -135,5 +151,5 @@ def _complaint(argument: str) -> str:
     if not argument.startswith("--"):
         return f"expected flags such as --src=de, got {argument!r}"
     name = argument[2:].split("=")[0]
-    near = difflib.get_close_matches(name, [*FIELDS, *_ALIASES, *_WITHOUT_EFFECT, "hparams_path"], n=1)
+    near = difflib.get_close_matches(name, [*FIELDS, *_ALIASES, *_WITHOUT_EFFECT, "hparams_path", "bpe_delimiter"], n=1)
     return f"unknown flag --{name}; " + (f"did you mean --{near[0]}?" if near else "--help lists all flags")

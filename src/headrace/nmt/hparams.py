@@ -80,6 +80,9 @@ class HParams:
     learning_rate: float = _flag(1.0, "step size; about 1.0 for sgd and 0.001 for adam")
     warmup_steps: int = _flag(0, "steps in which the rate rises from a hundredth to its full value")
     warmup_scheme: str = _flag("t2t", "shape of the warm-up; t2t rises exponentially", ("t2t", "linear"))
+    warmup_factor: float | None = _flag(
+        None, "instead of warmup_scheme: each step of the warm-up multiplies the rate by one over this"
+    )
     decay_scheme: str = _flag(
         "",
         "halvings of the rate late in training, or its fall with the root of the steps after the warm-up",
@@ -125,6 +128,9 @@ class HParams:
     tgt_max_len: int | None = _flag(50, "training: longer target sentences are cut")
     src_max_len_infer: int | None = _flag(None, "evaluation and translation: longer sources are cut")
     tgt_max_len_infer: int | None = _flag(None, "longest translation; none: twice its source sentence")
+    whole_batch_limit: bool = _flag(
+        False, "longest translation: twice the longest source of the batch, as the original has it"
+    )
     num_buckets: int = _flag(5, "classes of length; a batch holds sentences of one class")
 
     # The run
@@ -446,6 +452,8 @@ def _check_together(hparams: HParams) -> None:
         raise HParamError(f"give either decay_scheme={hparams.decay_scheme} or {falls[0]}, not both")
     if hparams.decay_factor is not None and not 0.0 < hparams.decay_factor <= 1.0:
         raise HParamError(f"decay_factor must be above 0 and at most 1, got {hparams.decay_factor}")
+    if hparams.warmup_factor is not None and not 0.0 < hparams.warmup_factor <= 1.0:
+        raise HParamError(f"warmup_factor must be above 0 and at most 1, got {hparams.warmup_factor}")
     if hparams.decay_scheme == "inverse_sqrt" and hparams.warmup_steps == 0:
         raise HParamError("decay_scheme=inverse_sqrt falls from the end of the warm-up: it needs warmup_steps above 0")
     if hparams.label_smoothing and hparams.num_sampled_softmax:

@@ -141,8 +141,10 @@ class Translator:
         """Returns the `n` best translations of each sentence, the best first; beam search keeps up to `beam_width`."""
         texts = self.cut(sentences)
         ids = self.vocabs.src.encode(texts, max_length=self.hparams.src_max_len_infer, separators=SEPARATORS)
-        # A batch's composition may change a last bit of its numbers; this order is that of the sentences themselves.
-        order = sorted(range(len(texts)), key=lambda i: (len(ids[i]), texts[i]))
+        order = list(range(len(texts)))
+        if not self.hparams.whole_batch_limit:  # which goes by batches of neighbouring lines
+            # Others in a batch may change a last bit of a sentence's numbers; this order is that of the sentences.
+            order.sort(key=lambda i: (len(ids[i]), texts[i]))
         found: list[list[Translation]] = [[] for _ in texts]
         model = self.models
         dictionary = read_dictionary(self.hparams.unk_dictionary) if self.hparams.unk_dictionary else None

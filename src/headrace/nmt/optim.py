@@ -34,7 +34,9 @@ def learning_rate(hparams: HParams, step: int) -> float:
     """
     rate = hparams.learning_rate
     warmup = hparams.warmup_steps
-    if step < warmup:
+    if step < warmup and hparams.warmup_factor is not None:
+        rate *= hparams.warmup_factor ** (warmup - step)
+    elif step < warmup:
         linear = hparams.warmup_scheme == "linear"
         rate *= (step + 1) / (warmup + 1) if linear else 0.01 ** ((warmup - step) / warmup)
     if hparams.decay_scheme == "inverse_sqrt":
