@@ -158,11 +158,11 @@ def learn(counts: Mapping[str, int], merges: int, min_count: int = 2) -> Bpe:
         changed: set[Pair] = set()
         for number in places.pop(best):
             pieces, count = words[number]
-            before, after = Counter(itertools.pairwise(pieces)), Counter[Pair]()
+            before = Counter(itertools.pairwise(pieces))
             where = [place for place, pair in enumerate(itertools.pairwise(pieces)) if pair == best]
             for place in reversed(_apart(where)):
                 pieces[place : place + 2] = ["".join(best)]
-            after.update(itertools.pairwise(pieces))
+            after = Counter(itertools.pairwise(pieces))
             for pair in before.keys() | after.keys():
                 if before[pair] != after[pair]:
                     totals[pair] += count * (after[pair] - before[pair])

@@ -150,6 +150,9 @@ class Seen:
 # The command ---------------------------------------------------------------------------------------------------------
 
 
+_LIMITS = ("min_words", "max_words", "max_ratio", "max_word_length", "min_script")  # of `Rules`, and flags
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     return run_command("headrace.nmt.clean", lambda: _run(argv))
@@ -160,17 +163,14 @@ def _run(argv: Sequence[str] | None) -> None:
     from headrace.nmt.data import find_side
 
     flags = _parser().parse_args(argv)
-    for name in ("min_words", "max_words", "max_ratio", "max_word_length", "min_script", "duplicates_mb"):
+    for name in (*_LIMITS, "duplicates_mb"):
         if getattr(flags, name) < 0:
             raise HParamError(f"{name} must not be negative, got {getattr(flags, name)}")
     suffixes = flags.src, flags.tgt
     scripts = [
         _script(flag, suffix) for flag, suffix in zip((flags.src_script, flags.tgt_script), suffixes, strict=True)
     ]
-    limits = {
-        name: getattr(flags, name) for name in ("min_words", "max_words", "max_ratio", "max_word_length", "min_script")
-    }
-    rules = Rules(**limits, scripts=(scripts[0], scripts[1]))
+    rules = Rules(**{name: getattr(flags, name) for name in _LIMITS}, scripts=(scripts[0], scripts[1]))
     sides = [find_side(flags.input_prefix, suffix, "input_prefix") for suffix in suffixes]
     outputs = [Path(f"{flags.output_prefix}.{suffix}") for suffix in suffixes]
     if taken := {str(path.resolve()) for path in outputs} & {

@@ -18,14 +18,19 @@ MakeForeign = Callable[[int], Any]
 _ENDED: Any = object()
 
 
+def argument_names(function: Callable[..., Any]) -> set[str]:
+    """The names of a function's arguments; none of one that doesn't say them."""
+    try:
+        return set(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return set()
+
+
 def foreign_maker(data: Any) -> MakeForeign | None:
     """The function that makes a loader with so many workers, if that is what was given."""
     if not callable(data):
         return None
-    try:
-        names = set(inspect.signature(data).parameters)
-    except (TypeError, ValueError):
-        return None
+    names = argument_names(data)
     name = next((name for name in ("num_workers", "workers") if name in names), None)
     if name is None or {"rank", "world_size"} <= names:
         return None

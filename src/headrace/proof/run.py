@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import operator
 from collections import Counter
@@ -18,7 +17,7 @@ from headrace.loader import Loader
 from headrace.plan import Rows
 from headrace.proof.chain import Stop, random_chain
 from headrace.proof.compare import difference
-from headrace.proof.foreign import foreign_maker, verify_foreign
+from headrace.proof.foreign import argument_names, foreign_maker, verify_foreign
 from headrace.proof.reference import Reference
 from headrace.proof.report import Verified
 
@@ -115,11 +114,7 @@ def _maker(data: Any, mode: Mode | None) -> Make:
             workers=workers, rank=rank, world_size=world_size, mode=mode
         )
     if callable(data):
-        try:
-            names = set(inspect.signature(data).parameters)
-        except (TypeError, ValueError):
-            names = set()
-        if {"workers", "rank", "world_size"} <= names:
+        if {"workers", "rank", "world_size"} <= argument_names(data):
             return lambda workers, rank, world_size: _loader(
                 data(workers=workers, rank=rank, world_size=world_size), data
             )
