@@ -28,7 +28,7 @@ ALLOWED = {
     "vocab": {"checks", "_native", "errors", "batch", "formats.atomic", "formats.files"},
     "formats": {"checks", "_native", "errors", "batch", "vocab"},  # vocab for text.py alone, see below
     "dataset": {"checks", "errors", "clock", "batch", "formats", "plan", "vocab"},
-    "engine": {"errors", "clock", "batch"},
+    "engine": {"_native", "errors", "clock", "batch"},
     "state": {"errors", "dataset", "formats", "plan"},
     "blocks": {"errors", "clock", "batch", "dataset", "engine", "formats", "plan", "state"},
     "schedule": {"blocks", "dataset", "engine", "formats", "plan", "state"},

@@ -15,6 +15,7 @@ void bind_pack(nanobind::module_& m);
 void bind_permutation(nanobind::module_& m);
 void bind_ragged(nanobind::module_& m);
 void bind_resize(nanobind::module_& m);
+void bind_snapshot(nanobind::module_& m);
 void bind_text(nanobind::module_& m);
 void bind_tfrecord(nanobind::module_& m);
 void bind_version(nanobind::module_& m);

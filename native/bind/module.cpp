@@ -19,6 +19,7 @@ NB_MODULE(_native, m) {
   bind_permutation(m);
   bind_ragged(m);
   bind_resize(m);
+  bind_snapshot(m);
   bind_text(m);
   bind_tfrecord(m);
   bind_version(m);

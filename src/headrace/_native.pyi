@@ -165,6 +165,21 @@ def resize_picture(picture: numpy.typing.NDArray[numpy.uint8], out: numpy.typing
     Part of a picture (height, width, channels) in the size of `out`, as Pillow makes it.
     """
 
+class Snapshot:
+    """What nested lists, tuples and dicts held when it was taken."""
+
+    def holds(self) -> bool:
+        """
+        Whether all of them hold the very same objects still, and arrays the same bytes.
+        """
+
+    def __len__(self) -> int: ...
+
+def snapshot_of(root: object, array: type, number: type) -> Snapshot | None:
+    """
+    Takes a snapshot of a container; None if something in it could change unseen.
+    """
+
 class FileBytes:
     """The bytes of a file, mapped read-only, or of an array in memory."""
 

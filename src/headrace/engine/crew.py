@@ -9,17 +9,20 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from headrace.engine.freight import Packed, Parcel, explain, open_parcel
+from headrace.engine.glance import Glance
 from headrace.engine.shelf import Shelf
 from headrace.engine.workers import Origin, Worker, close_zygote, import_path, is_single_threaded, prepare_zygote
 from headrace.errors import FreightError
 
 Method = Literal["auto", "fork", "forkserver", "spawn"]
-_Parcels = dict[bool, tuple[int, float, Parcel]]  # by whether they go by value: the key, when it was made, the parcel
+_Known = tuple[int, float, Parcel]  # its key, when it was made, the parcel
+_Parcels = dict[bool, _Known]  # by whether they go by value
 
+_LARGE = 1 << 16  # bytes of a packed job
 _GRACE = 2.0  # seconds that a dismissed worker gets to finish the piece that it is in
 _keys = itertools.count()
 _runs = itertools.count(1)
@@ -53,6 +56,7 @@ class Crew:
         self.shelf = Shelf()
         self._birthright: int | None = None  # what workers that inherited the job have for a key
         self._parcels: _Parcels = {}
+        self._is_large = True  # whether packing the job takes long; not known yet
         _crews.add(self)
         if self._origin() == "zygote":
             prepare_zygote()
@@ -148,23 +152,29 @@ class Crew:
         if self._parcels and not fresh:
             return self._parcels
         # One kind of parcel that is up to date is enough to begin with, whichever workers rest here.
-        packed = Packed(job, by_value=next(iter(self._parcels), by_value))
-        if any(parcel.holds(packed) for _, _, parcel in self._parcels.values()):
-            return self._parcels
-        known = self._found_elsewhere(packed)
-        if known is None:
-            if packed.by_value != by_value:
-                packed = Packed(job, by_value=by_value)
-            known = next(_keys), time.monotonic(), Parcel(packed)
-        self._parcels = {known[2].by_value: known}
+        kind = next(iter(self._parcels), by_value)
+        if (known := self._find(kind, lambda parcel: parcel.glance is not None and parcel.glance.holds(job))) is None:
+            # Before it is packed: what changes meanwhile must be seen the next time.
+            glance = Glance.at(job, kind) if self._is_large else None
+            packed = Packed(job, by_value=kind)
+            self._is_large = len(packed.stream) > _LARGE
+            known = self._find(kind, lambda parcel: parcel.holds(packed))
+            if known is None:
+                if kind != by_value:
+                    glance, packed = None, Packed(job, by_value=by_value)
+                known = next(_keys), time.monotonic(), Parcel(packed)
+            if glance is not None and glance.holds(job):
+                known[2].glance = glance
+        if known not in self._parcels.values():
+            self._parcels = {known[2].by_value: known}
         return self._parcels
 
-    def _found_elsewhere(self, packed: Packed) -> tuple[int, float, Parcel] | None:
-        """A parcel of another crew with the very same job, which resting workers may have open already."""
-        for crew in list(_crews):
-            known = crew._parcels.get(packed.by_value)
-            # Not where it goes by names of __main__: these may have been defined anew.
-            if known is not None and not known[2].names_main and known[2].holds(packed):
+    def _find(self, by_value: bool, is_it: Callable[[Parcel], bool]) -> _Known | None:
+        """The own parcel of a job, or that of another crew, which resting workers may have open already."""
+        for crew in [self, *(crew for crew in _crews if crew is not self)]:
+            known = crew._parcels.get(by_value)
+            # Of others not where it goes by names of __main__: these may have been defined anew.
+            if known is not None and (crew is self or not known[2].names_main) and is_it(known[2]):
                 return known
         return None
 

@@ -14,13 +14,16 @@ import pickle
 import sys
 import types
 from collections import ChainMap
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.engine.arena import cut_buffers, make_segment, total_bytes, write_buffers
 from headrace.errors import FreightError
+
+if TYPE_CHECKING:
+    from headrace.engine.glance import Glance
 
 _IN_BAND = 512  # bytes; a smaller buffer costs less inside the pickle than beside it
 _DEEPEST = 8
@@ -61,8 +64,17 @@ def _dump(value: Any, pickler: Any) -> tuple[bytes, list[memoryview]]:
         return False
 
     file = io.BytesIO()
-    _with_tables(pickler, "torch" in sys.modules)(file, pickle.HIGHEST_PROTOCOL, buffer_callback=beside).dump(value)
+    _tabled(pickler)(file, pickle.HIGHEST_PROTOCOL, buffer_callback=beside).dump(value)
     return file.getvalue(), buffers
+
+
+def _tabled(pickler: Any) -> Any:
+    return _with_tables(pickler, "torch" in sys.modules)
+
+
+def pickler_of(by_value: bool) -> Any:
+    """The class that jobs are packed by, by value or by name."""
+    return _tabled((_cloud_pickler() if by_value else None) or pickle.Pickler)
 
 
 @functools.cache
@@ -73,7 +85,8 @@ def _with_tables(pickler: Any, tensors: bool) -> Any:
 
         table |= reducers()
     # The table is looked up as a pickler is made, so it must be the class's own.
-    tables = ChainMap(table, getattr(pickler, "dispatch_table", copyreg.dispatch_table))
+    own = getattr(pickler, "dispatch_table", None)  # of pickle's own class it is only the place for one
+    tables = ChainMap(table, own if isinstance(own, MutableMapping) else copyreg.dispatch_table)
     return type("Pickler", (pickler,), {"dispatch_table": tables})
 
 
@@ -120,6 +133,9 @@ class Parcel:
     Args:
         packed: The job.
 
+    Attributes:
+        glance: Knows the job again that this was packed of; None: packing it again does.
+
     Raises:
         OSError: If there is no memory for it.
     """
@@ -128,6 +144,7 @@ class Parcel:
         self.by_value = packed.by_value
         self.stream = packed.stream
         self.sizes = packed.sizes
+        self.glance: Glance | None = None
         self._buffers = total_bytes(packed.buffers)
         self.nbytes = self._buffers + len(self.stream)
         self.fd = make_segment(self.nbytes)
