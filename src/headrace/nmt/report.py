@@ -19,13 +19,18 @@ class Report:
         total: Steps of the whole run, for the bar.
         progress: Show a bar; None: where standard output is a terminal and rich is installed.
         quiet: Write to the log file alone.
+        silent: Say nothing at all, and write no file.
 
     Raises:
         ImportError: A bar is asked for and rich is not installed.
     """
 
-    def __init__(self, folder: Path, total: int, progress: bool | None = None, quiet: bool = False) -> None:
-        self._total, self._quiet = total, quiet
+    def __init__(
+        self, folder: Path, total: int, progress: bool | None = None, quiet: bool = False, silent: bool = False
+    ) -> None:
+        quiet = quiet or silent
+        progress = False if silent else progress
+        self._total, self._quiet, self._silent = total, quiet, silent
         self._path = folder / f"log_{int(time.time())}"
         self._file: IO[str] | None = None
         self._bar: Any = None
@@ -33,7 +38,8 @@ class Report:
             self._bar = _bar(needed=bool(progress))
 
     def __enter__(self) -> Self:
-        self._file = self._path.open("a", encoding="utf-8", errors="surrogateescape")
+        if not self._silent:
+            self._file = self._path.open("a", encoding="utf-8", errors="surrogateescape")
         if self._bar is not None:
             self._task = self._bar.add_task("training", total=self._total, what="")
             self._bar.start()

@@ -1,7 +1,8 @@
 """Training, from the settings to the best checkpoint.
 
 Read it from top to bottom: `train` sets up a run or takes up an old one, `Run.loop` is the training loop, and what
-the loop does every step, every hundred steps, every thousand and at the end follows in that order.
+the loop does every step, every hundred steps, every thousand and at the end follows in that order. How good the model
+is, `judge.py` finds out; what several processes that train together tell each other is in `distributed.py`.
 
 A run is a function of its data and settings: the order of the sentences, dropout and the samples that are shown
 depend on the seed and the step, so a run that was killed goes on from its latest checkpoint as if nothing had been.
@@ -12,23 +13,22 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 import headrace as hr
-from headrace.nmt import checkpoint, fast, metrics
-from headrace.nmt.average import average, last_weights
+from headrace.nmt import checkpoint, fast
 from headrace.nmt.checkpoint import Checkpoint
 from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
-from headrace.nmt.evaluate import EvalSet, exp
+from headrace.nmt.distributed import Ranks
+from headrace.nmt.evaluate import exp
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.infer import Translator
 from headrace.nmt.interrupt import Interrupt
+from headrace.nmt.judge import Judge, draw_seed
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.optim import Optimizer, learning_rate
 from headrace.nmt.pretrained import fill_embeddings
@@ -106,14 +106,19 @@ def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False
     prepare_process(hparams.num_intra_threads)
     out_dir = Path(str(hparams.out_dir))
     out_dir.mkdir(parents=True, exist_ok=True)
-    with Report(out_dir, hparams.num_train_steps, progress, quiet) as report:
+    with (
+        Ranks.join() as ranks,
+        Report(out_dir, hparams.num_train_steps, progress, quiet, silent=not ranks.leads) as report,
+    ):
         saved = checkpoint.latest(out_dir, report.line)
         if hparams.random_seed is None:  # stays the same over the whole run
             seed = saved.hparams.random_seed if saved else int(np.random.SeedSequence().generate_state(1)[0])
-            hparams = hparams.replace(random_seed=seed)
+            hparams = hparams.replace(random_seed=ranks.tell(seed))
             report.line(f"# random_seed {seed}")
+        ranks.agree("settings", dataclasses.asdict(hparams))
+        ranks.agree("the step to go on from", saved.step if saved else 0)
         try:
-            run = Run(hparams, out_dir, report, saved)
+            run = Run(hparams, out_dir, report, saved, ranks)
             try:
                 run.loop()
                 return run.finish(began)
@@ -133,13 +138,14 @@ def _what_next(out_dir: Path) -> str:
 class Run:
     """A training run: its data, model, optimiser, and how far it has come."""
 
-    def __init__(self, hparams: HParams, out_dir: Path, report: Report, saved: Checkpoint | None) -> None:
-        self.hparams, self.out_dir, self.report = hparams, out_dir, report
+    def __init__(self, hparams: HParams, out_dir: Path, report: Report, saved: Checkpoint | None, ranks: Ranks) -> None:
+        self.hparams, self.out_dir, self.report, self.ranks = hparams, out_dir, report, ranks
         files, self.subwords = hparams, None
-        if hparams.subword_size:
-            learned = saved.subwords if saved else None
-            files, self.subwords = prepare(hparams, out_dir / "subwords", report.line, learned)
-        self.vocabs = load_vocabs(files)
+        with ranks.first_alone():
+            if hparams.subword_size:
+                learned = saved.subwords if saved else None
+                files, self.subwords = prepare(hparams, out_dir / "subwords", report.line, learned)
+            self.vocabs = load_vocabs(files)
         pairs = read_pairs(files, "train_prefix").filter_length()
         if self.subwords and hparams.subword_dropout:
             pairs = (
@@ -152,8 +158,6 @@ class Run:
             raise hr.DataError(
                 f"--train_prefix={hparams.train_prefix} has no sentence pair with words on both sides: nothing to train"
             )
-        self.dev = EvalSet.read("dev", self.vocabs, files, hparams)
-        self.test = EvalSet.read("test", self.vocabs, files, hparams)
         generator = torch.Generator().manual_seed(draw_seed(hparams, 0, "weights"))
         self.model = Seq2Seq(hparams, len(self.vocabs.src), len(self.vocabs.tgt), generator)
         if self.model.chars is not None:
@@ -162,16 +166,17 @@ class Run:
             for line in fill_embeddings(self.model, self.vocabs, hparams):
                 report.line(line)
         self.optimizer = Optimizer(self.model.parameters(), hparams)
-        self.progress = Progress()
-        self.held: list[tuple[Batch, float]] = []  # batches whose gradients wait for the next update, and their losses
+        self.progress = Progress() if saved is None else Progress.of(saved.progress)
+        self.held: list[Batch] = []  # batches whose gradients are to make the next update,
+        self.loss = 0.0  # and the loss of this rank's share of them
+        self.interrupt, self.stopping = Interrupt(), False  # whether this process is asked to stop, and any of them
         self.mark = time.perf_counter()  # when the last step ended
         words = f"{len(self.vocabs.src):,} source and {len(self.vocabs.tgt):,} target words"
         weights = sum(p.numel() for p in self.model.parameters())
         report.line(f"# {len(pairs):,} sentence pairs, {words}, {weights:,} weights")
-        for data in self.eval_sets():
-            src, tgt = data.unknown()
-            advice = "; is --vocab_prefix that of these files?" if max(src, tgt) > 0.3 else ""
-            report.line(f"# {data.name}: {src:.1%} of source and {tgt:.1%} of target words are unknown{advice}")
+        with ranks.first_alone():
+            judged = hparams, files, self.model, self.vocabs, self.subwords, self.progress
+            self.judge = Judge(*judged, report, self.checkpoint)
         if saved is not None:
             self.take_up(saved)
 
@@ -181,7 +186,6 @@ class Run:
         saved.check_shape(self.hparams)
         saved.check_vocabs(self.vocabs)
         self.model.load_state_dict(saved.model().state_dict())
-        self.progress = Progress.of(saved.progress)
         self.report.line(f"# going on from {saved.path}, step {saved.step}")
         if before.optimizer == self.hparams.optimizer:
             self.optimizer.load_state_dict(saved.optimizer)
@@ -209,11 +213,11 @@ class Run:
             self.report.line(f"# nothing left to train: raise --num_train_steps above {progress.step} to go on")
         if progress.step == 0:
             self.evaluate()  # of the new model: about as many as there are target words
-        with Interrupt() as interrupt:
+        with self.interrupt:
             while progress.step < hparams.num_train_steps:
-                self.epoch(interrupt)
+                self.epoch()
 
-    def epoch(self, interrupt: Interrupt) -> None:
+    def epoch(self) -> None:
         """Trains on what is left of an epoch, or up to `num_train_steps`."""
         hparams, progress = self.hparams, self.progress
         first = progress.step
@@ -226,7 +230,7 @@ class Run:
             if score or progress.step % (10 * hparams.steps_per_stats) == 0:
                 self.evaluate(score)
                 self.save()
-            if interrupt.asked:
+            if self.stopping:
                 self.save()
                 raise KeyboardInterrupt
             if progress.step == hparams.num_train_steps:
@@ -239,51 +243,57 @@ class Run:
     # every step ----------------------------------------------------------------------------------------------------
 
     def update(self, batch: Batch) -> bool:
-        """Makes one step; with `accumulate`, after so many batches. Returns whether it did."""
-        model, progress, window = self.model.train(), self.progress, self.progress.window
-        purpose = "dropout" + (f" {len(self.held)}" if self.held else "")
-        generator = torch.Generator().manual_seed(draw_seed(self.hparams, progress.step, purpose))
-        loss = fast.loss(model, batch, model.draw_masks(batch, generator))
-        if self.hparams.accumulate == 1:
-            loss.backward()  # type: ignore[no-untyped-call]
-        else:
-            (loss * len(batch.src_BS)).backward()  # type: ignore[no-untyped-call]
-            self.held.append((batch, loss.item()))
-            if len(self.held) < self.hparams.accumulate:
-                model.eval()
-                return False
-            batch, loss = self.mean_of_held()
+        """Makes one step; with `accumulate`, after so many batches. Returns whether it did.
+
+        Args:
+            batch: The sentences, of all ranks together.
+        """
+        progress, window = self.progress, self.progress.window
+        self.backward(batch)
+        if len(self.held) < self.hparams.accumulate:
+            return False
+        held, self.held = self.held, []
+        sentences = sum(len(batch.src_BS) for batch in held)
+        total, stopping = self.ranks.add_up(self.model.parameters(), (self.loss, float(self.interrupt.asked)))
+        self.loss, self.stopping = 0.0, stopping > 0
+        if len(held) > 1:
+            self.take_mean(sentences)
         norm = self.optimizer.step(progress.step)
-        model.eval()
         progress.step += 1
-        value = loss.item()
-        if not math.isfinite(value) or not math.isfinite(norm):
-            self.stop(f"loss {value}, gradient norm {norm}")
+        if not math.isfinite(total) or not math.isfinite(norm):
+            self.stop(f"loss {total / sentences}, gradient norm {norm}")
         now = time.perf_counter()
         window.steps += 1
         window.seconds += now - self.mark
-        window.loss += value * len(batch.src_BS)
-        window.tgt_words += int(batch.tgt_len_B.sum())
-        window.all_words += int(batch.src_len_B.sum()) + int(batch.tgt_len_B.sum())
+        window.loss += total
+        window.tgt_words += sum(int(batch.tgt_len_B.sum()) for batch in held)
+        window.all_words += sum(int(batch.src_len_B.sum()) + int(batch.tgt_len_B.sum()) for batch in held)
         window.norm += norm
         self.mark = now
         self.report.advance(progress.step, f"ppl {exp(window.loss / window.tgt_words):.2f}")
         return True
 
-    def mean_of_held(self) -> tuple[Batch, Tensor]:
-        """Makes the gradients those of the mean over all sentences held; returns what to count, and the loss."""
-        batches, losses = zip(*self.held, strict=True)
-        self.held.clear()
-        sizes = [len(batch.src_BS) for batch in batches]
+    def backward(self, batch: Batch) -> None:
+        """Adds the gradient of this rank's share of a batch to what is held."""
+        purpose = "dropout" + (f" {len(self.held)}" if self.held else "")
+        generator = torch.Generator().manual_seed(draw_seed(self.hparams, self.progress.step, purpose))
+        model = self.model.train()
+        share, masks = self.ranks.share(model, batch, model.draw_masks(batch, generator))
+        if size := len(share.src_BS):
+            loss = fast.loss(model, share, masks)
+            # Of several batches the sum is held until it is known how many sentences they have together.
+            weight = size if self.hparams.accumulate > 1 else size / len(batch.src_BS)
+            (loss if weight == 1 else loss * weight).backward()  # type: ignore[no-untyped-call]
+            self.loss += loss.item() * size
+        model.eval()
+        self.held.append(batch)
+
+    def take_mean(self, sentences: int) -> None:
+        """Makes gradients of the sum over several batches those of the mean over their sentences."""
         for weight in self.model.parameters():
             if weight.grad is not None:
                 weight.grad = weight.grad.coalesce() if weight.grad.is_sparse else weight.grad
-                weight.grad.mul_(1.0 / sum(sizes))
-        total = sum(loss * size for loss, size in zip(losses, sizes, strict=True))
-        lengths = (torch.cat([batch[part] for batch in batches]) for part in (1, 3))
-        src_len_B, tgt_len_B = lengths
-        counted = Batch(src_len_B[:, None], src_len_B, tgt_len_B[:, None], tgt_len_B)
-        return counted, torch.tensor(total / sum(sizes), dtype=torch.float64)
+                weight.grad.mul_(1.0 / sentences)
 
     def stop(self, why: str) -> None:
         """Ends a run that has diverged."""
@@ -312,87 +322,17 @@ class Run:
             f"step-time {window.seconds / window.steps:.2f}s wps {window.all_words / window.seconds / 1000:.2f}K "
             f"ppl {perplexity:.2f} gN {window.norm / window.steps:.2f}"
         )
-        self.report.line(f"  {progress.summary} {self.best_so_far()}, {time.ctime()}")
+        self.report.line(f"  {progress.summary} {self.judge.best_so_far()}, {time.ctime()}")
         return perplexity
-
-    def best_so_far(self) -> str:
-        """Returns the best scores on dev, as in `bleu 34.10`; `bleu -` before the first."""
-        best = self.progress.best
-        return " ".join(
-            f"{name} {best[name]:.2f}" if name in best else f"{name} -" for name in self.hparams.metric_names
-        )
 
     # every 10 steps_per_stats, and every steps_per_external_eval -----------------------------------------------------
 
     def evaluate(self, score: bool = False) -> None:
-        """Measures perplexities and shows a sample; with `score` also translates and keeps the best checkpoint."""
-        progress, translator = self.progress, Translator(self.model, self.vocabs, self.hparams, self.subwords)
-        if progress.step and self.dev:
-            self.sample(self.dev, translator)
-        for data in self.eval_sets():
-            if progress.at(f"{data.name}_ppl", progress.step) is None:
-                began = time.perf_counter()
-                progress.add(f"{data.name}_ppl", perplexity := data.perplexity(self.model))
-                took = time.perf_counter() - began
-                self.report.line(f"  eval {data.name}: perplexity {perplexity:.2f}, time {took:.0f}s, {time.ctime()}")
-        if score and progress.step and not any(progress.at(name, progress.step) is not None for name in self.scored()):
-            self.report.line(f"# External evaluation, global step {progress.step}")
-            for data in self.eval_sets():
-                for name, value in data.scores(translator, self.out_dir / f"output_{data.name}").items():
-                    progress.add(f"{data.name}_{name}", value)
-                    self.report.line(f"  {name} {data.name}: {value:.1f}")
-            for name in self.hparams.metric_names:
-                self.keep_best(name, self.checkpoint())
-            if self.hparams.avg_ckpts:
-                self.evaluate_average()
+        """Has rank 0 evaluate the model, which the others wait for; with `score` also by its translations."""
+        if self.ranks.leads:
+            self.judge.evaluate(score)
+        self.ranks.tell()
         self.mark = time.perf_counter()
-
-    def evaluate_average(self) -> None:
-        """Scores the mean of the last checkpoints, the present weights included, and keeps it."""
-        progress, count = self.progress, self.hparams.num_keep_ckpts
-        earlier = last_weights(self.out_dir, progress.step, count - 1)
-        if earlier is None:
-            self.report.line(f"# no average yet: it takes {count} checkpoints")
-            return
-        saved = dataclasses.replace(self.checkpoint(), weights=average([*earlier, self.model.state_dict()]))
-        translator = Translator(saved.model(), self.vocabs, self.hparams, self.subwords)
-        for data in self.eval_sets():
-            for name, value in data.scores(translator, self.out_dir / f"output_avg_{data.name}").items():
-                progress.add(f"{data.name}_avg_{name}", value)
-                self.report.line(f"  {name} {data.name}, average of {count} checkpoints: {value:.1f}")
-        checkpoint.save(self.out_dir / "avg_checkpoints", saved)
-        checkpoint.prune(self.out_dir / "avg_checkpoints", keep=1)
-        for name in self.hparams.metric_names:
-            self.keep_best(f"avg_{name}", saved)
-
-    def keep_best(self, name: str, saved: Checkpoint) -> None:
-        """Keeps a checkpoint if it scored better on dev than all before."""
-        found, best = self.progress.at(f"dev_{name}", self.progress.step), self.progress.best
-        metric = name.removeprefix("avg_")
-        if found is not None and (name not in best or metrics.better(metric, found, best[name])):
-            best[name] = found
-            checkpoint.save(self.best_dir(name), saved)
-            checkpoint.prune(self.best_dir(name), keep=1)
-
-    def sample(self, data: EvalSet, translator: Translator) -> None:
-        """Shows the translation of a sentence drawn by seed and step."""
-        i = draw_seed(self.hparams, self.progress.step, "sample") % len(data.sources)
-        source, reference = data.sources[i], data.references[i]
-        text = translator.translate([source])[0].text
-        self.report.line(f"  # {i}\n    src: {source}\n    ref: {reference}\n    nmt: {text}")
-
-    def eval_sets(self) -> Iterator[EvalSet]:
-        """Yields dev and test, where given."""
-        yield from (data for data in (self.dev, self.test) if data is not None)
-
-    def scored(self) -> list[str]:
-        """Returns the names of the curves of scores."""
-        return [f"{data.name}_{name}" for data in self.eval_sets() for name in self.hparams.metric_names]
-
-    def best_dir(self, metric: str) -> Path:
-        """Returns where the best checkpoint of a metric goes."""
-        of_average = metric.startswith("avg_")
-        return self.out_dir / (f"avg_best_{metric.removeprefix('avg_')}" if of_average else f"best_{metric}")
 
     def checkpoint(self) -> Checkpoint:
         """Returns the run as it is now."""
@@ -409,8 +349,10 @@ class Run:
 
     def save(self) -> None:
         """Writes a checkpoint, and deletes the oldest ones."""
-        checkpoint.save(self.out_dir, self.checkpoint())
-        checkpoint.prune(self.out_dir, self.hparams.num_keep_ckpts)
+        if self.ranks.leads:
+            checkpoint.save(self.out_dir, self.checkpoint())
+            checkpoint.prune(self.out_dir, self.hparams.num_keep_ckpts)
+        self.ranks.tell()
         self.mark = time.perf_counter()
 
     # the end -------------------------------------------------------------------------------------------------------
@@ -420,11 +362,11 @@ class Run:
         progress, stats = self.progress, self.loader.stats()
         if progress.window.steps:  # which stays open in the checkpoint: a later run with more steps goes on in it
             self.summarize()
-        if any(progress.at(name, progress.step) is None for name in self.scored()):
+        if self.ranks.tell(not self.judge.scored()):
             self.save()  # translating takes a while, in which someone may stop it
             self.evaluate(score=True)
         self.save()
-        final = f"{progress.summary} {self.best_so_far()}{progress.measured(progress.step)}"
+        final = f"{progress.summary} {self.judge.best_so_far()}{progress.measured(progress.step)}"
         self.report.line(f"# Final, {final}, {time.ctime()}")
         seconds = time.perf_counter() - began
         self.report.line(f"# Done training!, time {seconds:.0f}s, {time.ctime()}.")
@@ -432,7 +374,7 @@ class Run:
         for name, value in progress.best.items():
             scores[f"best_{name}"] = value
             step = next(step for step, found in progress.curves[f"dev_{name}"] if found == value)
-            self.report.line(f"# Best {name}, step {step}{progress.measured(step)}, in {self.best_dir(name)}")
+            self.report.line(f"# Best {name}, step {step}{progress.measured(step)}, in {self.judge.best_dir(name)}")
         self.report.line(f"# {stats.verdict()}")
         return Result(
             step=progress.step,
@@ -441,11 +383,5 @@ class Run:
             curves=progress.curves,
             translator=Translator(self.model, self.vocabs, self.hparams, self.subwords),
             data=stats,
-            best={name: self.best_dir(name) for name in progress.best},
+            best={name: self.judge.best_dir(name) for name in progress.best},
         )
-
-
-def draw_seed(hparams: HParams, step: int, purpose: str) -> int:
-    """Returns 32 bits that depend on the seed, the step and what they are for."""
-    entropy = [abs(hparams.random_seed or 0), step, *purpose.encode()]
-    return int(np.random.SeedSequence(entropy).generate_state(1)[0])
