@@ -34,7 +34,7 @@ ALLOWED = {
     "schedule": {"blocks", "dataset", "engine", "formats", "plan", "state"},
     "quality": {"errors", "dataset"},
     "profile": {"checks", "errors", "engine"},
-    "runs": {"errors", "clock", "batch", "blocks", "dataset", "engine", "schedule"},
+    "runs": {"errors", "clock", "batch", "blocks", "dataset", "engine", "schedule", "state"},
     "loader": {
         "checks",
         "runs",

@@ -129,11 +129,6 @@ def test_modes_must_fit_the_number_of_workers(mode: Any, workers: int) -> None:
         hr.Loader(hr.from_dataset(range(3)).batch(1), workers=workers, mode=mode)
 
 
-def test_streams_are_refused() -> None:
-    with pytest.raises(PlanError, match="stream"):
-        hr.Loader(hr.from_iterable(lambda: iter(range(3))).batch(1), workers=1, mode="processes")
-
-
 def test_the_number_can_be_found_out() -> None:
     data = hr.from_dataset(range(400)).map(lambda n: n * 2).batch(4)
     with hr.Loader(data, workers="auto", mode="processes") as loader:

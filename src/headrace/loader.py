@@ -85,7 +85,8 @@ class Loader:
         timeout: Seconds to wait for a batch before giving up; None waits, with a logged warning each minute.
         mode: What workers are: `"threads"`, which is enough for whatever lets go of the interpreter's lock, as all of
             headrace's own reading does, or `"processes"`, for Python functions that take long. The description is sent
-            to processes by pickling, by cloudpickle where that is needed. Streams are read by threads only.
+            to processes by pickling, by cloudpickle where that is needed. Streams are iterated in this process, and
+            their records are sent to the workers.
 
     Raises:
         PlanError: If an argument is out of range or the description doesn't fit together.
@@ -142,13 +143,6 @@ class Loader:
             )
         self._data = data
         self._program = compile_program(data._node)
-        if mode == "processes" and self._program.streams:
-            raise PlanError(
-                "Loader: a stream is read by one process only; use mode='threads' for iterables, and where zip or mix "
-                "joins what filters left"
-            )
-        if auto and self._program.streams:
-            mode = "threads"
         self._workers = Workers(data, mode, "auto" if auto else workers, prefetch, max_bytes, timeout)
         self._rank = rank
         self._world_size = world_size
@@ -205,10 +199,11 @@ class Loader:
         results: Generator[Result[Piece]] | Generator[Result[Share]]
         if self._program.sifting is None:
             pieces = self._schedule.pieces(self._position)
-            results = self._workers.run(pieces, self._carry_out, self._convert, self._stats)
+            results = self._workers.run(pieces, self._carry_out, self._convert, self._stats, self._program.streams)
         else:
             every = self._schedule.blocks(self._position)
-            blocks = self._workers.run(every, self._sift, lambda found, _: found, BlockStats(self._stats))
+            found = BlockStats(self._stats)
+            blocks = self._workers.run(every, self._sift, lambda left, _: left, found, self._program.streams)
             batches = assembler(self._program, self._position).batches(blocks)
             split = shares(batches, self._rank, self._world_size, self._split, self._uneven)
             results = run_inline(split, self._finish, self._stats)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,12 @@ from numpy.typing import NDArray
 from headrace.batch.tree import Tree
 from headrace.blocks import Block
 from headrace.clock import Clock
-from headrace.dataset import Batches, Program, compile_program
+from headrace.dataset import Batches, Program, StreamReader, compile_program, without_streams
 from headrace.engine import Auto, Mode, Result, StatsCollector, Work, run_auto, run_inline, run_threads
 from headrace.engine.auto import Runner
 from headrace.errors import add_note
 from headrace.schedule import Piece
+from headrace.state import Position
 
 if TYPE_CHECKING:
     from headrace.engine import Crew, ProcessRun, Seat
@@ -37,21 +39,52 @@ def sift_block(program: Program, block: Block, clock: Clock) -> tuple[Tree, NDAr
 
 
 class ReadJob:
-    """Carries out the pieces of a description in a worker process.
+    """Carries out the pieces of a description in a worker process. What they need of streams comes with them.
 
     Args:
         data: The description.
     """
 
     def __init__(self, data: Batches) -> None:
-        self.data = data
+        self.node = without_streams(data._node)
 
     def open(self, seat: Seat) -> Callable[[Any, Clock], Any]:
         """Compiles the description: readers are a process's own."""
-        program = compile_program(self.data._node)
-        if program.sifting is None:
-            return lambda piece, clock: read_piece(program, piece, clock)
-        return lambda block, clock: sift_block(program, block, clock)
+        program = compile_program(self.node)
+        work: Callable[..., Any] = read_piece if program.sifting is None else sift_block
+
+        def carry_out(shipment: Shipment[Any], clock: Clock) -> Any:
+            for stream, handed in zip(program.streams, shipment.handed, strict=True):
+                stream.take_over(handed)
+            return work(program, shipment.piece, clock)
+
+        return carry_out
+
+
+class Shipment(Generic[P]):
+    """A piece with the records of streams that it is about: one process reads a stream, any may work on its records.
+
+    Args:
+        piece: The piece.
+        handed: What each stream's reader handed over for it.
+    """
+
+    def __init__(self, piece: P, handed: list[Any]) -> None:
+        self.piece = piece
+        self.handed = handed
+
+    def __reduce__(self) -> Any:
+        """On its way to a worker it leaves behind where streams are, in words of their own that may not travel."""
+        piece: Any = self.piece
+        slim = replace(piece, streams=()) if isinstance(piece, Block) else replace(piece, after=Position())
+        return Shipment, (slim, self.handed)
+
+
+def ship(pieces: Iterator[Any], streams: Sequence[StreamReader]) -> Generator[Shipment[Any]]:
+    """Takes pieces one by one, as `pieces` has read streams on to each of them."""
+    for piece in pieces:
+        rows = getattr(piece, "example", None) or piece.rows
+        yield Shipment(piece, [stream.hand_over(rows) for stream in streams])
 
 
 class Workers:
@@ -102,7 +135,14 @@ class Workers:
             return StatsCollector(0, 0)
         return StatsCollector(self._number, self._number * self._prefetch, self._mode)
 
-    def run(self, pieces: Iterator[P], work: Work[P], after: Work[Any], stats: StatsCollector) -> Generator[Result[P]]:
+    def run(
+        self,
+        pieces: Iterator[P],
+        work: Work[P],
+        after: Work[Any],
+        stats: StatsCollector,
+        streams: Sequence[StreamReader],
+    ) -> Generator[Result[P]]:
         """Carries out pieces, results in their order.
 
         Args:
@@ -110,6 +150,7 @@ class Workers:
             work: Carries out one, in this process.
             after: What is done in this process, whichever carries out the piece, with what it gave.
             stats: Is told of waiting and of results.
+            streams: The readers of streams that `pieces` reads on.
         """
 
         def here(piece: P, clock: Clock) -> Any:
@@ -123,7 +164,7 @@ class Workers:
             return run_threads(pieces, here, stats, workers=workers, timeout=self._timeout, **limits)
 
         def processes(pieces: Iterator[P], workers: int) -> Generator[Result[P]]:
-            return self._run_processes(pieces, workers, after, stats)
+            return self._run_processes(ship(pieces, streams), workers, after, stats)
 
         runners: dict[Mode, Runner[P]] = {"inline": inline, "threads": threads, "processes": processes}
         if self._auto is not None:
@@ -132,7 +173,7 @@ class Workers:
         return runners[self._mode](pieces, self._number)
 
     def _run_processes(
-        self, pieces: Iterator[P], workers: int, after: Work[Any], stats: StatsCollector
+        self, pieces: Iterator[Shipment[P]], workers: int, after: Work[Any], stats: StatsCollector
     ) -> Generator[Result[P]]:
         from headrace.engine import Crew, ProcessRun  # not before there are to be processes
 
@@ -152,7 +193,7 @@ class Workers:
             for result in run:
                 if result.error is not None:
                     raise _own_error(result.error)
-                yield Result(result.piece, after(result.value, result.clock), None, result.nbytes, result.clock)
+                yield Result(result.piece.piece, after(result.value, result.clock), None, result.nbytes, result.clock)
         finally:
             run.close()
 

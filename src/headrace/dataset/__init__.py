@@ -11,6 +11,7 @@ from headrace.dataset.ctf import read_ctf
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.files import read_files, read_image_folder
 from headrace.dataset.filter import Patience
+from headrace.dataset.leaf import StreamReader, without_streams
 from headrace.dataset.node import Reader
 from headrace.dataset.program import Program, compile_program
 from headrace.dataset.records import read_tfrecord
@@ -22,6 +23,7 @@ __all__ = [
     "Patience",
     "Program",
     "Reader",
+    "StreamReader",
     "compile_program",
     "concat",
     "from_arrays",
@@ -35,5 +37,6 @@ __all__ = [
     "read_image_folder",
     "read_text",
     "read_tfrecord",
+    "without_streams",
     "zip_",
 ]

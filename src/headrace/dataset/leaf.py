@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.batch.tree import Tree
 from headrace.clock import Clock
-from headrace.dataset.node import Node, Numbering, Reader, Records
+from headrace.dataset.node import AnyNode, Node, Numbering, Reader, Records
 from headrace.errors import PlanError
 from headrace.formats.source import Source
-from headrace.formats.stream import StreamCursor, StreamSource
+from headrace.formats.stream import Kept, StreamCursor, StreamSource
 from headrace.formats.text import TextSource
 from headrace.plan import LEAF_SHIFT, Leaf, Rows
 
@@ -51,6 +52,20 @@ class SourceNode(Node):
         else:
             reader = LeafReader(self.source, leaf)
         return Records(Leaf(leaf, self.source.num_records), reader)
+
+
+def without_streams(node: AnyNode) -> Any:
+    """A description for a process that is handed the records of streams: without iterables, which may not travel."""
+    if isinstance(node, SourceNode):
+        return SourceNode(StreamSource(())) if type(node.source) is StreamSource else node
+    changes: dict[str, Any] = {}
+    for part in fields(node):  # type: ignore[arg-type]  # every step is a dataclass
+        value = getattr(node, part.name)
+        if isinstance(value, AnyNode):
+            changes[part.name] = without_streams(value)
+        elif isinstance(value, tuple) and any(isinstance(one, AnyNode) for one in value):
+            changes[part.name] = tuple(without_streams(one) for one in value)
+    return replace(node, **changes)  # type: ignore[type-var]
 
 
 class LeafReader(Reader):
@@ -132,6 +147,8 @@ class EncodedTextReader(LeafReader):
 class StreamReader(LeafReader):
     """Reads records from a stream: those that `advance` came to before."""
 
+    source: StreamSource
+
     def __init__(self, source: StreamSource, leaf: int) -> None:
         super().__init__(source, leaf)
         self.cursor = StreamCursor(source)
@@ -146,6 +163,23 @@ class StreamReader(LeafReader):
 
     def drop(self, rows: Rows) -> None:
         """Keeps those of the rows no longer that are of this stream, in whichever slot."""
+        for records, passes in self._own(rows):
+            self.cursor.drop(records, passes)
+
+    def hand_over(self, rows: Rows) -> tuple[Kept, Any]:
+        """Gives those of the rows that are of this stream for a process that doesn't read it: to `take_over` there."""
+        kept: Kept = {}
+        for records, passes in self._own(rows):
+            kept |= self.cursor.hand_over(records, passes)
+        return kept, self.source.bearings()
+
+    def take_over(self, handed: tuple[Kept, Any]) -> None:
+        """Takes what was handed over in the process that reads the stream, in the place of what was taken before."""
+        kept, bearings = handed
+        self.cursor.take_over(kept)
+        self.source.take_bearings(bearings)
+
+    def _own(self, rows: Rows) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         for ids in rows.ids:
             own = ids >> LEAF_SHIFT == self.leaf
-            self.cursor.drop(ids[own] & _RECORD, rows.passes[own])
+            yield ids[own] & _RECORD, rows.passes[own]

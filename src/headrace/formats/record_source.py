@@ -220,6 +220,14 @@ class RecordStream(StreamSource):
                 count += 1
             self._first[number + 1 :] = [count]
 
+    def bearings(self) -> list[int]:
+        """Where each file begins that was come to."""
+        return self._first
+
+    def take_bearings(self, bearings: list[int]) -> None:
+        """Takes over where files begin."""
+        self._first = bearings
+
     def fingerprint(self) -> Fingerprint:
         """Number and sizes of the files; their content isn't looked at."""
         sizes = [size_of(path) for path in self._paths]

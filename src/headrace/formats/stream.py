@@ -98,6 +98,13 @@ class StreamSource(Source):
         """Unknown before a record is read."""
         return
 
+    def bearings(self) -> Any:
+        """What `where` has learnt by reading, for a copy of this source in a process that doesn't read it."""
+        return None
+
+    def take_bearings(self, bearings: Any) -> None:
+        """Takes over what another copy has learnt."""
+
     def fingerprint(self) -> Fingerprint:
         """The stream's type; its content isn't looked at."""
         return {"records": None, "type": getattr(self._items, "__qualname__", type(self._items).__qualname__)}
@@ -171,6 +178,10 @@ class Mark:
     state: Any
 
 
+Kept = dict[tuple[int, int], Any]
+"""Records by the pass over the data that they belong to and their number."""
+
+
 class StreamCursor:
     """One reader's place in a stream, and the records that are wanted but not taken yet.
 
@@ -192,7 +203,7 @@ class StreamCursor:
         self._from: Mark | None = None
         self._next = 0
         self._epoch = -1  # the pass that the iterator was started for
-        self._kept: dict[tuple[int, int], Any] = {}  # by pass over the data and record
+        self._kept: Kept = {}
 
     def advance(self, records: NDArray[np.int64], passes: NDArray[np.int64], wanted: NDArray[np.bool_]) -> int:
         """Iterates on to the last of some records.
@@ -276,6 +287,14 @@ class StreamCursor:
         """Gives records that `advance` has kept, and keeps them no longer."""
         keys = zip(passes.tolist(), records.tolist(), strict=True)
         return Objects(self._kept.pop(key) for key in keys)
+
+    def hand_over(self, records: NDArray[np.int64], passes: NDArray[np.int64]) -> Kept:
+        """Gives records for a cursor in another process, and keeps them no longer."""
+        return {key: self._kept.pop(key) for key in zip(passes.tolist(), records.tolist(), strict=True)}
+
+    def take_over(self, kept: Kept) -> None:
+        """Keeps what another cursor has handed over, and that alone."""
+        self._kept = kept
 
     def drop(self, records: NDArray[np.int64], passes: NDArray[np.int64]) -> None:
         """Keeps records no longer."""
