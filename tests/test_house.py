@@ -53,7 +53,7 @@ ALLOWED = {
     "cntk": {"checks", "", "errors", "clock", "batch", "formats", "plan", "engine"},  # "": the public surface
     "tf1": {"", "errors", "formats"},
     "torch": {"errors", "clock", "engine", "profile"},
-    "cli": {"", "errors", "batch", "formats", "cntk", "plan.batches", "profile", "state"},
+    "cli": {"", "errors", "batch", "formats", "cntk", "nmt.programs", "plan.batches", "profile", "state"},
     "nmt": {""},  # the public surface, `import headrace as hr`, and nothing behind it
 }
 OPTIONAL = {

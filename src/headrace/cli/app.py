@@ -21,6 +21,7 @@ from headrace.cli.convert import convert
 from headrace.cli.head import head
 from headrace.cli.index import index
 from headrace.cli.infer import infer
+from headrace.cli.nmt import nmt
 from headrace.cli.output import STANDARD_OUTPUT, DataProblem, named_output, print_json, say
 from headrace.cli.profile import profile
 from headrace.cli.state import diff, show, skip, state_app
@@ -70,6 +71,10 @@ for _command in (check, head, convert, index, infer, verify):
     app.command()(_guarded(_command))
 # What follows the script is the script's, options too.
 app.command(context_settings={"allow_interspersed_args": False})(_guarded(profile))
+# All that follows is the translation system's, --help too.
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})(
+    _guarded(nmt)
+)
 app.add_typer(state_app, name="state")
 for _part in (show, diff, skip):
     state_app.command()(_guarded(_part))

@@ -1,4 +1,7 @@
-"""`python -m headrace.nmt`: trains a model, or translates a file with one (`--inference_input_file`)."""
+"""`python -m headrace.nmt`: trains a model, or translates a file with one (`--inference_input_file`).
+
+A first word that is no flag names another program: `python -m headrace.nmt serve MODEL`, see `programs.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from headrace.nmt.commands import run_command
+from headrace.nmt.programs import run_program
 
 __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line; returns the exit code: 0, or 2 after one message on standard error."""
-    return run_command("headrace.nmt", lambda: _run(sys.argv[1:] if argv is None else argv))
+    given = sys.argv[1:] if argv is None else argv
+    if given and not given[0].startswith("-"):
+        return run_program(given)
+    return run_command("headrace.nmt", lambda: _run(given))
 
 
 def _run(argv: Sequence[str]) -> None:

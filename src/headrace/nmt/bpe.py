@@ -17,6 +17,7 @@ __all__ = ["Bpe", "learn"]
 END = "</w>"  # marks the last piece of a word: that of "rest" is not that of "restless"
 JOIN = "@@"  # marks all others in text, as the tutorial's subword_option=bpe expects
 _HEAD = "#version: 0.2"
+_REMEMBERED = 1 << 17  # words whose pieces are kept
 
 Pair = tuple[str, str]
 
@@ -81,10 +82,15 @@ class Bpe:
         words = [word for word in line.split(" ") if word]
         if draw is not None and dropout > 0.0:
             return " ".join(_text_of(self._cut(word, lambda: draw() >= dropout)) for word in words)
-        for word in words:
-            if word not in self._known:
-                self._known[word] = _text_of(self._cut(word, lambda: True))
-        return " ".join(self._known[word] for word in words)
+        return " ".join(map(self._look_up, words))
+
+    def _look_up(self, word: str) -> str:
+        cut = self._known.get(word)
+        if cut is None:
+            if len(self._known) >= _REMEMBERED:  # whoever serves others meets ever new words
+                self._known.clear()
+            cut = self._known[word] = _text_of(self._cut(word, lambda: True))
+        return cut
 
     def _cut(self, word: str, keep: Callable[[], bool]) -> list[str]:
         pieces = [*word[:-1], word[-1] + END]

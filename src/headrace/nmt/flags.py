@@ -6,7 +6,7 @@ import argparse
 import difflib
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from headrace.nmt.commands import Parser
 from headrace.nmt.hparams import FIELDS, HParamError, field_kind, may_be_none, read_json
 from headrace.nmt.standard import STANDARD, standard
 
-__all__ = ["parse_flags"]
+__all__ = ["add_flags", "nearest", "parse_flags"]
 
 _ALIASES = {  # what the tutorial's text, or an older version of its program, calls them
     "model_dir": "out_dir",
@@ -109,7 +109,14 @@ def _parser() -> Parser:
     parser.add_argument("--bpe_delimiter", metavar="STR", help="older name: @@ is subword_option=bpe")
     for name, why in _WITHOUT_EFFECT.items():
         parser.add_argument(f"--{name}", nargs="?", const="true", metavar="VALUE", help=f"no effect: {why}")
-    for name, flag in FIELDS.items():
+    add_flags(parser, FIELDS)
+    return parser
+
+
+def add_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+    """Adds a flag for each of these settings."""
+    for name in names:
+        flag = FIELDS[name]
         options = [f"--{name}", *(f"--{alias}" for alias, target in _ALIASES.items() if target == name)]
         text = f"{flag.metadata['help']} (default: {_shown(flag.default)})".replace("%", "%%")
         if field_kind(name) is bool:
@@ -119,7 +126,6 @@ def _parser() -> Parser:
         else:
             metavar = field_kind(name).__name__.upper()
             parser.add_argument(*options, dest=name, type=_reader(name), metavar=metavar, help=text)
-    return parser
 
 
 def _shown(default: object) -> str:
@@ -151,5 +157,16 @@ def _complaint(argument: str) -> str:
     if not argument.startswith("--"):
         return f"expected flags such as --src=de, got {argument!r}"
     name = argument[2:].split("=")[0]
-    near = difflib.get_close_matches(name, [*FIELDS, *_ALIASES, *_WITHOUT_EFFECT, "hparams_path", "bpe_delimiter"], n=1)
-    return f"unknown flag --{name}; " + (f"did you mean --{near[0]}?" if near else "--help lists all flags")
+    names = (*FIELDS, *_ALIASES, *_WITHOUT_EFFECT, "hparams_path", "bpe_delimiter")
+    return f"unknown flag --{name}; {nearest(name, names)}"
+
+
+def nearest(flag: str, names: Iterable[str]) -> str:
+    """Suggests the flag that was meant, of those with these names.
+
+    Example:
+        >>> nearest("--num_unit", ["num_units", "dropout"])
+        'did you mean --num_units?'
+    """
+    near = difflib.get_close_matches(flag.removeprefix("--"), list(names), n=1)
+    return f"did you mean --{near[0]}?" if near else "--help lists all flags"
