@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import os
 import signal
 import sys
 import threading
@@ -31,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> None:
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before PyTorch is loaded, as in training
     from headrace.nmt.flags import nearest  # here, so that a missing PyTorch is reported as any other error
     from headrace.nmt.hparams import HParamError
     from headrace.nmt.infer import Translator
