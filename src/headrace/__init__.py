@@ -34,10 +34,13 @@ from headrace.errors import (
     DataChangedError,
     DataError,
     HeadraceError,
+    NotPicklableError,
     PlanError,
     StateError,
     StuckError,
     VerificationError,
+    WorkerDiedError,
+    WorkerError,
 )
 from headrace.formats.cbf_writer import write_cbf
 from headrace.formats.ctf_infer import InferredCtf, infer_ctf
@@ -84,6 +87,7 @@ __all__ = [
     "HeadraceError",
     "InferredCtf",
     "Loader",
+    "NotPicklableError",
     "PlanError",
     "Profile",
     "Ragged",
@@ -100,6 +104,8 @@ __all__ = [
     "VerificationError",
     "Verified",
     "Vocab",
+    "WorkerDiedError",
+    "WorkerError",
     "assert_resumable",
     "build_vocab",
     "collate",

@@ -3,15 +3,20 @@
     HeadraceError
     ├── DataError (also ValueError)         malformed data: a file, a record, a column
     │   ├── DataChangedError                data that changed after it was indexed or saved
-    │   └── cntk.ConfigError                a configuration of CNTK's that can't be read (it stands there)
+    │   └── cntk.ConfigError                a configuration of CNTK's that can't be read
     ├── PlanError (also ValueError)         a description that can't work: batch size 0, unsorted boundaries
     ├── StateError (also ValueError)        a saved state that doesn't fit and is refused
-    ├── FreightError (also TypeError)       something that worker processes need and that can't be sent to them
+    ├── NotPicklableError (also TypeError)  something that worker processes need and that can't be sent to them
+    ├── WorkerError (also RuntimeError)     an error in a worker process that can't be sent back as itself
+    ├── WorkerDiedError (also RuntimeError) worker processes that ended, one after another, in the same work
     ├── StuckError (also TimeoutError)      a worker that gives no result within the time allowed
-    └── VerificationError (also AssertionError)   a run that differs from its plan (`verify`)
+    ├── VerificationError (also AssertionError)   a run that differs from its plan (`verify`)
+    ├── tf1.OpError                         errors of TensorFlow 1's surface; its kinds are in tf1/errors.py
+    └── in nmt: HParamError, CheckpointError, DownloadError, DivergedError, RankError
 
-Messages say what was expected, what came, where, and what to do. Errors that a user's own function raises reach the
-user as themselves, with a note about the record; files that can't be opened raise the usual `OSError`.
+Those with a surface before their names stand in its folder. Messages say what was expected, what came, where, and what
+to do. Errors that a user's own function raises reach the user as themselves, with a note about the record; files that
+can't be opened raise the usual `OSError`.
 """
 
 from __future__ import annotations
@@ -21,12 +26,14 @@ import contextlib
 __all__ = [
     "DataChangedError",
     "DataError",
-    "FreightError",
     "HeadraceError",
+    "NotPicklableError",
     "PlanError",
     "StateError",
     "StuckError",
     "VerificationError",
+    "WorkerDiedError",
+    "WorkerError",
     "add_note",
 ]
 
@@ -51,8 +58,49 @@ class StateError(HeadraceError, ValueError):
     """A saved state is malformed, or belongs to other data or another description."""
 
 
-class FreightError(HeadraceError, TypeError):
+class NotPicklableError(HeadraceError, TypeError):
     """Something that worker processes need can't be sent to them."""
+
+
+class WorkerError(HeadraceError, RuntimeError):
+    """Work failed in a worker process; the error raised there can't be had as itself, or comes with this one.
+
+    Attributes:
+        seat: The worker's number.
+        pid: The worker's process.
+        name: The name of the class of the error raised there.
+        text: Its traceback there.
+        original: That error, or None if it can't be sent.
+    """
+
+    def __init__(self, seat: int, pid: int, name: str, text: str, original: BaseException | None = None) -> None:
+        super().__init__(seat, pid, name, text, original)
+        self.seat = seat
+        self.pid = pid
+        self.name = name
+        self.text = text
+        self.original = original
+
+    def __str__(self) -> str:
+        return f"in worker process {self.seat} (pid {self.pid}):\n{self.text}"
+
+
+class WorkerDiedError(HeadraceError, RuntimeError):
+    """A worker process ended in the middle of its work, and so did those that were to take its place.
+
+    Attributes:
+        pid: The last one's process.
+        exitcode: How it ended, as `multiprocessing.Process` has it: minus the number of the signal that ended it; None
+            if nobody knows.
+    """
+
+    def __init__(self, message: str, pid: int, exitcode: int | None) -> None:
+        super().__init__(message, pid, exitcode)
+        self.pid = pid
+        self.exitcode = exitcode
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class StuckError(HeadraceError, TimeoutError):

@@ -90,7 +90,11 @@ class Loader:
 
     Raises:
         PlanError: If an argument is out of range or the description doesn't fit together.
-        DataError: If its sources don't.
+        DataError: If its sources don't. Like the following, also from iterating.
+        NotPicklableError: If something in the description can't be sent to worker processes.
+        WorkerError: If an error of a worker process can't be sent back as itself.
+        WorkerDiedError: If worker processes end, one after another, in the same records.
+        StuckError: If a batch takes longer than `timeout`.
 
     Example:
         >>> import numpy as np

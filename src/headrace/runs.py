@@ -15,7 +15,7 @@ from headrace.clock import Clock
 from headrace.dataset import Batches, Program, StreamReader, compile_program, without_streams
 from headrace.engine import Auto, Mode, Result, StatsCollector, Work, run_auto, run_inline, run_threads
 from headrace.engine.auto import Runner
-from headrace.errors import add_note
+from headrace.errors import WorkerError, add_note
 from headrace.schedule import Piece
 from headrace.state import Position
 
@@ -216,8 +216,6 @@ class Workers:
 
 def _own_error(error: BaseException) -> BaseException:
     """An error of a worker process as it was raised there, with the traceback from there in a note."""
-    from headrace.engine import WorkerError
-
     if not isinstance(error, WorkerError) or error.original is None:
         return error
     add_note(error.original, f"headrace: {error}")

@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator, Iterator
 import pytest
 
 from headrace.clock import Clock
-from headrace.engine import Auto, Choice, FreightError, Mode, Result, StatsCollector, run_auto, run_inline, run_threads
+from headrace.engine import Auto, Choice, Mode, Result, StatsCollector, run_auto, run_inline, run_threads
+from headrace.errors import NotPicklableError
 
 ALL: tuple[Mode, ...] = ("threads", "processes")
 
@@ -172,7 +173,7 @@ def test_an_endless_run_that_is_closed_while_it_tries_takes_no_more_pieces() -> 
 
 def test_processes_that_cannot_be_sent_their_work_are_passed_over() -> None:
     def processes(pieces: Iterator[int], workers: int) -> Generator[Result[int]]:
-        raise FreightError("a lock")
+        raise NotPicklableError("a lock")
         yield  # makes it a generator
 
     stats = StatsCollector(0, 0)

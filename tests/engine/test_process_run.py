@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from headrace.clock import Clock
-from headrace.engine import Crew, FreightError, ProcessRun, Seat, StatsCollector, WorkerDied, WorkerError
-from headrace.errors import StuckError
+from headrace.engine import Crew, ProcessRun, Seat, StatsCollector
+from headrace.errors import NotPicklableError, StuckError, WorkerDiedError, WorkerError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="process workers are looked at through /proc")
 
@@ -294,7 +294,7 @@ def test_the_attribute_that_cannot_travel_is_named() -> None:
     crew = Crew(1, "forkserver")
     with (
         open(os.devnull) as file,
-        pytest.raises(FreightError, match=r"extra\.opened\['a'\] \(TextIOWrapper\)"),
+        pytest.raises(NotPicklableError, match=r"extra\.opened\['a'\] \(TextIOWrapper\)"),
     ):
         run(crew, [1], Call(square, Files(file)))
     crew.close()
@@ -308,7 +308,7 @@ def test_a_lock_in_a_closure_is_named() -> None:
             return piece
 
     crew = Crew(1, "forkserver")
-    with pytest.raises(FreightError, match=r"function\.lock \(lock\)"):
+    with pytest.raises(NotPicklableError, match=r"function\.lock \(lock\)"):
         run(crew, [1], locked)
     crew.close()
 
@@ -353,7 +353,7 @@ def test_a_piece_that_kills_every_worker_is_given_up(crew: Crew, end: Callable[[
 
     results = list(run(crew, range(8), deadly))
     assert [result.value for result in results] == [0, 1, 2, None, 4, 5, 6, 7]
-    assert isinstance(results[3].error, WorkerDied)
+    assert isinstance(results[3].error, WorkerDiedError)
     assert words in str(results[3].error)
     assert "3 workers have died" in str(results[3].error)
 

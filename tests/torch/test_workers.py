@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import headrace.torch as ht
-from headrace.engine import FreightError
+from headrace.errors import NotPicklableError
 from tests.torch.data import (
     DiesOnce,
     Failing,
@@ -151,7 +151,7 @@ def test_what_cant_be_sent_there_is_named() -> None:
     dataset.transform = {"lock": threading.Lock()}
     thread = threading.Thread(target=time.sleep, args=(30,), daemon=True)
     thread.start()
-    with pytest.raises(FreightError, match=r"dataset.transform\['lock'\] \(lock\) can't be sent"):
+    with pytest.raises(NotPicklableError, match=r"dataset.transform\['lock'\] \(lock\) can't be sent"):
         iter(ht.DataLoader(dataset, num_workers=1))
 
 

@@ -15,11 +15,10 @@ from headrace.engine.inline import run_inline
 from headrace.engine.result import Result, Work
 from headrace.engine.stats import Mode, Stage, Stats, StatsCollector
 from headrace.engine.threads import run_threads
-from headrace.errors import FreightError
 
 if TYPE_CHECKING:
     from headrace.engine.crew import Crew, Method
-    from headrace.engine.processes import HOLD, Job, ProcessRun, WorkerDied, WorkerError
+    from headrace.engine.processes import HOLD, Job, ProcessRun
     from headrace.engine.seat import Seat
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "Auto",
     "Choice",
     "Crew",
-    "FreightError",
     "Job",
     "Method",
     "Mode",
@@ -38,8 +36,6 @@ __all__ = [
     "Stats",
     "StatsCollector",
     "Work",
-    "WorkerDied",
-    "WorkerError",
     "run_auto",
     "run_inline",
     "run_threads",
@@ -52,8 +48,6 @@ _LATER = {
     "Method": "crew",
     "ProcessRun": "processes",
     "Seat": "seat",
-    "WorkerDied": "processes",
-    "WorkerError": "processes",
 }
 
 

@@ -17,7 +17,7 @@ from typing import Generic
 from headrace.engine.machine import usable_cpus
 from headrace.engine.result import P, Result
 from headrace.engine.stats import Mode, StatsCollector
-from headrace.errors import FreightError
+from headrace.errors import NotPicklableError
 
 _log = logging.getLogger("headrace")
 
@@ -197,7 +197,7 @@ def _watched(results: Generator[Result[P]], auto: Auto, tap: _Tap[P]) -> Generat
         began = time.perf_counter()
         try:
             result = next(results, None)
-        except FreightError as error:
+        except NotPicklableError as error:
             if not first or auto.decided:
                 raise
             auto.give_up(str(error))  # before it took a piece

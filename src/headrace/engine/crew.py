@@ -16,7 +16,7 @@ from headrace.engine.freight import Packed, Parcel, explain, open_parcel
 from headrace.engine.glance import Glance
 from headrace.engine.shelf import Shelf
 from headrace.engine.workers import Origin, Worker, close_zygote, import_path, is_single_threaded, prepare_zygote
-from headrace.errors import FreightError
+from headrace.errors import NotPicklableError
 
 Method = Literal["auto", "fork", "forkserver", "spawn"]
 _Known = tuple[int, float, Parcel]  # its key, when it was made, the parcel
@@ -128,7 +128,7 @@ class Crew:
             fresh: Whether it is to be as it is now; otherwise workers that have an earlier copy go on with that.
 
         Raises:
-            FreightError: If it can't be sent, and this process can't safely be forked.
+            NotPicklableError: If it can't be sent, and this process can't safely be forked.
         """
         origin = self._origin()
         if origin == "zygote":
@@ -136,7 +136,7 @@ class Crew:
         if self.method != "fork":
             try:
                 return Contract(self, origin, self._pack(job, origin != "fork", fresh), job)
-            except FreightError as error:
+            except NotPicklableError as error:
                 if self.method != "auto" or origin != "fork":
                     raise explain(job, error) from error.__cause__
         if fresh or self._birthright is None:
@@ -209,13 +209,13 @@ class Contract:
         """A new worker.
 
         Raises:
-            FreightError: If this process must not be forked any more and the job can't be sent.
+            NotPicklableError: If this process must not be forked any more and the job can't be sent.
         """
         if self.inherited:
             if self._crew.method == "auto" and not is_single_threaded():
                 try:
                     Packed(self._job, by_value=True)
-                except FreightError as error:
+                except NotPicklableError as error:
                     raise explain(self._job, error) from error.__cause__
             worker = Worker("fork", self._job)
             assert self._birthright is not None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.engine.arena import cut_buffers, make_segment, total_bytes, write_buffers
-from headrace.errors import FreightError
+from headrace.errors import NotPicklableError
 
 if TYPE_CHECKING:
     from headrace.engine.glance import Glance
@@ -114,7 +114,7 @@ class Packed:
             that; in forked ones, names are enough.
 
     Raises:
-        FreightError: If the job can't travel; `explain` says why.
+        NotPicklableError: If the job can't travel; `explain` says why.
     """
 
     def __init__(self, job: Any, *, by_value: bool) -> None:
@@ -123,7 +123,7 @@ class Packed:
         try:
             self.stream, self.buffers = pack(job) if cloud is None else _dump(job, cloud)
         except Exception as error:
-            raise FreightError(f"can't be sent to worker processes: {error}") from error
+            raise NotPicklableError(f"can't be sent to worker processes: {error}") from error
         self.sizes = [buffer.nbytes for buffer in self.buffers]
 
 
@@ -197,14 +197,14 @@ def open_parcel(fd: int, label: tuple[int, int, list[int]]) -> Any:
     return unpack(view[begin:], cut_buffers(view, sizes))
 
 
-def explain(job: Any, error: FreightError) -> FreightError:
+def explain(job: Any, error: NotPicklableError) -> NotPicklableError:
     """The error with what to do about it, and the attribute that can't travel, as a path from the job."""
     path, kind, reason = _culprit(job, error.__cause__ or error)
     what = f"{path} ({kind})" if path else kind
     advice = "make it in the worker (in worker_init_fn, or at first use), leave it out in __getstate__"
     if _cloud_pickler() is None:
         advice += ", install cloudpickle, which sends functions and classes of scripts and notebooks"
-    return FreightError(
+    return NotPicklableError(
         f"worker processes need a copy of what reads the data, and {what} can't be sent to them: {reason}. Either "
         f"{advice}, or use threads, which need no copy"
     )

@@ -22,7 +22,7 @@ from headrace.engine.shelf import Parked, Shelf
 from headrace.engine.stats import StatsCollector
 from headrace.engine.worker import Failure
 from headrace.engine.workers import Worker
-from headrace.errors import HeadraceError, StuckError
+from headrace.errors import StuckError, WorkerDiedError, WorkerError
 
 _log = logging.getLogger("headrace")
 
@@ -47,48 +47,6 @@ class Job(Protocol[P_contra]):
         If that has a method `restart(seat)`, it is called when a further run goes on with what an earlier one opened.
         """
         ...
-
-
-class WorkerError(HeadraceError, RuntimeError):
-    """Work that failed in a worker process.
-
-    Attributes:
-        original: The error as it was raised there, or None if it can't be sent.
-        name: Its class's name.
-        text: Its traceback in the worker.
-        seat: The worker's number.
-        pid: The worker's process.
-    """
-
-    def __init__(self, failure: Failure, seat: int, pid: int) -> None:
-        super().__init__(f"in worker process {seat} (pid {pid}):\n{failure.text}")
-        self.name = failure.name
-        self.text = failure.text
-        self.seat = seat
-        self.pid = pid
-        self.original: BaseException | None = None
-        if failure.pickled is not None:
-            with contextlib.suppress(Exception):  # a class whose errors can't be built from their args
-                original = pickle.loads(failure.pickled)
-                self.original = original if isinstance(original, BaseException) else None
-
-
-class WorkerDied(HeadraceError, RuntimeError):
-    """A worker process has ended in the middle of a piece, and so have those that were to take its place.
-
-    Attributes:
-        pid: The last one's process.
-        exitcode: How it ended, as `multiprocessing.Process` has it: minus the number of the signal that ended it; None
-            if nobody knows.
-    """
-
-    def __init__(self, message: str, pid: int, exitcode: int | None) -> None:
-        super().__init__(message, pid, exitcode)
-        self.pid = pid
-        self.exitcode = exitcode
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 @dataclass(slots=True)
@@ -120,7 +78,7 @@ class ProcessRun(Generic[P]):
         retries: How often a piece is tried again whose worker dies in it.
 
     Raises:
-        FreightError: If the job can't be sent to workers.
+        NotPicklableError: If the job can't be sent to workers.
         StuckError: From iterating: if a result takes longer than `timeout`; the message shows what the workers do.
     """
 
@@ -346,7 +304,7 @@ class ProcessRun(Generic[P]):
         self._seconds += clock.seconds.get("piece", (0.0, 0.0))[0]
         if kind == "failed":
             give_back(slot)
-            self._fail(task, WorkerError(rest[0], seat, worker.pid), clock)
+            self._fail(task, _worker_error(rest[0], seat, worker.pid), clock)
         else:
             stream, sizes, used, _ = rest
             self._ready[number] = self._shelf.park(task.piece, stream, sizes, slot, used >= 0, fds, clock, self._limit)
@@ -397,7 +355,7 @@ class ProcessRun(Generic[P]):
             if task.deaths > self._retries:
                 left.remove(culprit)
                 text = f"{report}; {task.deaths} workers have died at this piece: it is given up"
-                self._fail(task, WorkerDied(text, worker.pid, worker.exitcode))
+                self._fail(task, WorkerDiedError(text, worker.pid, worker.exitcode))
         _log.warning("%s; another takes its place", report)
         self._workers[seat] = self._contract.start()
         self._welcome(seat, fresh=True)
@@ -444,3 +402,11 @@ class ProcessRun(Generic[P]):
     def __del__(self) -> None:
         if hasattr(self, "_process") and not sys.is_finalizing():  # at the very end, the crew's end is enough
             self.close()
+
+
+def _worker_error(failure: Failure, seat: int, pid: int) -> WorkerError:
+    original: Any = None
+    if failure.pickled is not None:
+        with contextlib.suppress(Exception):  # a class whose errors can't be built from their args
+            original = pickle.loads(failure.pickled)
+    return WorkerError(seat, pid, failure.name, failure.text, original if isinstance(original, BaseException) else None)

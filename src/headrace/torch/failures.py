@@ -8,15 +8,14 @@ from typing import Any
 
 from torch._utils import KeyErrorMessage
 
-from headrace.engine import WorkerDied, WorkerError
-from headrace.errors import StuckError
+from headrace.errors import StuckError, WorkerDiedError, WorkerError
 
 
 def as_torch(error: BaseException, timeout: float = 0) -> BaseException:
     """The error to raise for one that came from a worker process."""
     if isinstance(error, WorkerError):
         return _rebuilt(error)
-    if isinstance(error, WorkerDied):
+    if isinstance(error, WorkerDiedError):
         return _of_death(error)
     if isinstance(error, StuckError) and timeout > 0:
         seconds = int(timeout) if timeout == math.floor(timeout) else timeout
@@ -70,7 +69,7 @@ _SIGNAL_WORDS = {
 }
 
 
-def _of_death(error: WorkerDied) -> RuntimeError:
+def _of_death(error: WorkerDiedError) -> RuntimeError:
     if error.exitcode is not None and error.exitcode < 0:
         word = _SIGNAL_WORDS.get(-error.exitcode, -error.exitcode)
         how = f"DataLoader worker (pid {error.pid}) is killed by signal: {word}. "

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.engine import HOLD, FreightError, ProcessRun, run_threads
-from headrace.errors import StateError, StuckError
+from headrace.engine import HOLD, ProcessRun, run_threads
+from headrace.errors import NotPicklableError, StateError, StuckError
 from headrace.torch.deliver import Pulled
 from headrace.torch.fetch import Extra, MapFetcher, size_of
 from headrace.torch.handles import WorkerHandle
@@ -61,7 +61,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         crew = loader._runtime.crew(loader)
         try:
             self._run = ProcessRun(crew, pieces, job, self._stats, **how)
-        except FreightError:
+        except NotPicklableError:
             # Locks, values and queues of multiprocessing are only inherited. Forking is safe enough if nobody can hold
             # a lock of Python meanwhile; what other threads there are belongs to native code.
             if crew.method != "auto" or threading.active_count() > 1 or not hasattr(os, "fork"):
