@@ -53,6 +53,13 @@ class Seldom(Numbers):
         return i, random.random() if i == 37 else 0.0
 
 
+class SeldomNormal(Numbers):
+    """Draws one normal number of each kind, for one number only."""
+
+    def __getitem__(self, i: int) -> Any:
+        return (i, random.gauss(0, 1), float(np.random.randn())) if i == 37 else (i, 0.0, 0.0)
+
+
 class Stream(IterableDataset[Any]):
     """0 … n−1; knows nothing of workers."""
 

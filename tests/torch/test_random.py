@@ -3,6 +3,7 @@
 import functools
 import itertools
 import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 import torch
 
 import headrace.torch as ht
-from headrace.torch import randomness
-from tests.torch.data import Holding, Noisy, Numbers, Seldom, Stream, same
+from headrace.torch import twisters
+from headrace.torch.held import digest, held_generators, seed_held
+from tests.torch.data import Holding, Noisy, Numbers, Seldom, SeldomNormal, Stream, same
 
 MODES: list[dict[str, Any]] = [
     {},
@@ -169,7 +171,7 @@ def test_reading_of_a_datasets_own_isnt_used_in_the_search() -> None:
         def values(self) -> Any:
             raise RuntimeError("it was read")
 
-    assert randomness.held_generators(Rows([1]), Table(a=1)) == []
+    assert held_generators(Rows([1]), Table(a=1)) == []
 
 
 def test_generators_are_found_in_functions() -> None:
@@ -187,41 +189,144 @@ def test_generators_are_found_in_functions() -> None:
 
     flip = Flip()
     for held in (lambda x: x * rng.random(), functools.partial(max, rng), flip, flip.__call__, {"a": [(flip,)]}):
-        assert len(randomness.held_generators(held)) == 1
-    assert randomness.held_generators(random, np.random.Generator, max, 3, None, "text") == []
+        assert len(held_generators(held)) == 1
+    assert held_generators(random, np.random.Generator, max, 3, None, "text") == []
 
 
 def test_generators_are_found_where_they_are_held() -> None:
     dataset = ht.Subset(Holding(), [1, 2])
-    found = randomness.held_generators(dataset)
+    found = held_generators(dataset)
     assert len(found) == 2
-    before = [randomness.digest(generator) for generator in found]
-    randomness.seed_held(found, before, 0, 5)
-    once = [randomness.digest(generator) for generator in found]
-    randomness.seed_held(found, before, 0, 5)
-    assert once == [randomness.digest(generator) for generator in found] != before
+    before = [digest(generator) for generator in found]
+    seed_held(found, before, 0, 5)
+    once = [digest(generator) for generator in found]
+    seed_held(found, before, 0, 5)
+    assert once == [digest(generator) for generator in found] != before
 
 
 @pytest.mark.parametrize(
     "held", [np.random.RandomState(1), torch.Generator(), random.Random(1), np.random.default_rng()]
 )
 def test_generators_of_all_kinds_are_seeded(held: Any) -> None:
-    origin = randomness.digest(held)
+    origin = digest(held)
     seen = set()
     for key in range(3):
-        randomness.seed_held([held], [origin], 0, key)
-        seen.add(randomness.digest(held))
+        seed_held([held], [origin], 0, key)
+        seen.add(digest(held))
     assert len(seen) == 3
 
 
-def test_generators_are_copied_as_bytes() -> None:
-    for twister, draw in ((randomness._pythons(), random.random), (randomness._numpys(), np.random.rand)):
-        assert twister is not None
-        for draws in (1, 312, 624, 700):
-            saved = twister.save()
-            assert not twister.moved()
-            first = [draw() for _ in range(draws)]
-            assert twister.moved()
-            twister.restore(saved)
-            assert not twister.moved()
-            assert first == [draw() for _ in range(draws)]
+def normals() -> tuple[float, float]:
+    return random.gauss(0, 1), float(np.random.randn())
+
+
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("draw", [random.random, np.random.rand, normals, lambda: torch.randn(1).item()])
+def test_states_are_put_back(draw: Callable[[], Any], quick: bool) -> None:
+    generators = twisters.ProcessGenerators()
+    assert generators.quick
+    generators.quick = quick
+    for draws in (1, 1, 312, 624, 700):  # one normal number leaves another for later, which the second time is drawn
+        saved = generators.save()
+        assert generators.are_as(saved)
+        first = [draw() for _ in range(draws)]
+        assert not generators.are_as(saved)
+        last = generators.save()
+        generators.put_back(saved)
+        assert generators.are_as(saved)
+        assert first == [draw() for _ in range(draws)]
+        assert generators.are_as(last)
+
+
+@pytest.mark.parametrize("seed", [random.seed, np.random.seed, torch.manual_seed, lambda n: np.random.seed([n, 1])])
+def test_fresh_seeds_are_told_apart(seed: Callable[[int], Any]) -> None:
+    generators = twisters.ProcessGenerators()
+    seed(1)
+    first = generators.save()
+    seed(2)
+    assert not generators.are_as(first)
+    second = generators.save()
+    generators.put_back(first)
+    generators.put_back(second)
+    assert generators.are_as(second)
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("kind", [Seldom, SeldomNormal])
+def test_a_rare_draw_leaves_the_consumers_seeds(kind: Any, left: bool) -> None:
+    def draws() -> Any:
+        return random.random(), random.gauss(0, 1), np.random.rand(), np.random.randn(), torch.rand(1).item()
+
+    def seed() -> None:
+        random.seed(7)
+        np.random.seed([7, 8])
+        torch.manual_seed(9)
+        if left:  # a normal number for later
+            normals()
+
+    loader = ht.DataLoader(kind(50), batch_size=4, generator=torch.Generator().manual_seed(1), collate_fn=same)
+    seed()
+    got = list(itertools.chain(*loader))
+    after = draws()
+    seed()
+    assert after == draws()
+    other = ht.DataLoader(
+        kind(50), batch_size=4, generator=torch.Generator().manual_seed(1), collate_fn=same, num_workers=1
+    )
+    assert got == list(itertools.chain(*other))
+
+
+def test_another_generator_of_numpys() -> None:
+    numpys: Any = np.random
+    present = numpys.get_bit_generator()
+    loader = ht.DataLoader(Seldom(50), batch_size=4, generator=torch.Generator().manual_seed(1))
+    list(loader)
+    try:
+        for bits in (np.random.MT19937(5), np.random.PCG64(5)):
+            numpys.set_bit_generator(bits)
+            before = str(bits.state)
+            list(loader)
+            assert str(bits.state) == before
+    finally:
+        numpys.set_bit_generator(present)
+
+
+def test_an_interrupt_isnt_lost_with_a_draw() -> None:
+    loader = ht.DataLoader(Interrupted(8), batch_size=2)
+    batches = iter(loader)
+    next(batches)
+    random.seed(3)
+    with pytest.raises(KeyboardInterrupt):
+        next(batches)
+    assert random.random() == random.Random(3).random()
+
+
+class Interrupted(Numbers):
+    """Is interrupted after a draw."""
+
+    def __getitem__(self, i: int) -> Any:
+        if i == 3:
+            random.random()
+            raise KeyboardInterrupt
+        return i
+
+
+def test_streams_are_seeded_from_the_first_batch_on() -> None:
+    def batches(seed: int, **arguments: Any) -> Any:
+        random.seed(seed)
+        generator = torch.Generator().manual_seed(1)
+        got = list(ht.DataLoader(NoisyStream(9), batch_size=2, generator=generator, collate_fn=same, **arguments))
+        assert random.random() == random.Random(seed).random()
+        return got
+
+    first = batches(0)
+    assert first == batches(5)
+    assert first == batches(0, num_workers=1)
+
+
+class NoisyStream(Stream):
+    """Draws for each number, but not when it begins."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for i in range(self.n):
+            yield i, random.random()

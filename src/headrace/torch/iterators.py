@@ -15,8 +15,8 @@ from headrace.torch.begin import begin_epoch
 from headrace.torch.deliver import Pulled, ToDevice, pin, should_pin
 from headrace.torch.failures import as_torch
 from headrace.torch.fetch import Extra, MapFetcher, Skipped, size_of
+from headrace.torch.held import digest, held_generators, seed_held
 from headrace.torch.order import Piece
-from headrace.torch.randomness import digest, held_generators, seed_held
 from headrace.torch.streams import End, Stream
 
 _NOTHING = object()

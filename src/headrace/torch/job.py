@@ -14,7 +14,7 @@ import torch
 
 from headrace.clock import Clock
 from headrace.engine import Seat
-from headrace.torch import randomness
+from headrace.torch import held, randomness, twisters
 from headrace.torch.fetch import Extra, MapFetcher, Skipped
 from headrace.torch.info import become, has_looked, make_info
 from headrace.torch.streams import End, Stream
@@ -88,13 +88,13 @@ class Work:
         self._seeds = (True, True, True)
         self._init_divides = False
         if job.worker_init_fn is not None:
-            before = randomness.everything()
+            before = twisters.everything()
             job.worker_init_fn(seat.id)
             # Who seeds a generator there, wants these numbers: it is left alone from then on.
-            python, numpy, torch_ = randomness.freshly_seeded(before, randomness.everything())
+            python, numpy, torch_ = randomness.freshly_seeded(before, twisters.everything())
             self._seeds = (not python, not numpy, not torch_)
             self._init_divides = uses_its_argument(job.worker_init_fn)
-        self._held = randomness.held_generators(job.dataset, job.collate_fn)
+        self._held = held.held_generators(job.dataset, job.collate_fn)
         self._begin()
 
     def _enter(self, seat: Seat) -> None:
@@ -122,7 +122,7 @@ class Work:
             if "torch.cuda" in sys.modules and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
                 torch.cuda.manual_seed(numbers[3] >> 1)
         if self._held:
-            randomness.seed_held(self._held, setup.digests, setup.number, key)
+            held.seed_held(self._held, setup.digests, setup.number, key)
 
     def __call__(self, piece: tuple[int, Any], clock: Clock) -> Any:
         """The batch of some keys; `piece` is (what its random numbers come from, keys)."""
