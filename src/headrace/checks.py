@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -57,3 +58,24 @@ def whole_of(
         PlanError: If it is no integer or out of range.
     """
     return whole(f"{operation}: {name}", value, least, most, error=PlanError, otherwise=otherwise)
+
+
+def wholes_of(operation: str, name: str, values: Any, least: int | None, *, some: bool = False) -> tuple[int, ...]:
+    """As `whole_of`, of a list of numbers.
+
+    Args:
+        operation: What has the argument, for messages.
+        name: The argument, for messages.
+        values: What was given.
+        least: The smallest that makes sense; None for any.
+        some: Whether there must be one at least.
+
+    Raises:
+        PlanError: If it is no list, or one of them is no integer or out of range.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise PlanError(f"{operation}: {name} is a list of integers, got {values!r:.80}")
+    found = tuple(whole_of(operation, name, value, least) for value in values)
+    if some and not found:
+        raise PlanError(f"{operation}: {name} has one number at least, got none")
+    return found

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from headrace.batch.tree import Tree
+from headrace.checks import whole_of, wholes_of
 from headrace.dataset import Batches
+from headrace.errors import PlanError
 from headrace.loader import Loader
 from headrace.proof.compare import same
 
@@ -36,16 +38,29 @@ def assert_resumable(
 
     Raises:
         AssertionError: If a batch differs; the message names the position and the batch.
+        PlanError: If an argument is out of range, or there is nothing to compare: no batch, or none after a position.
 
     Example:
         >>> import numpy as np
         >>> import headrace as hr
         >>> hr.assert_resumable(hr.from_arrays(np.arange(100)).shuffle(seed=1).batch(8), epochs=2)
     """
+    epochs = whole_of("assert_resumable", "epochs", epochs, 1)
+    max_batches = whole_of("assert_resumable", "max_batches", max_batches, 1)
+    workers = wholes_of("assert_resumable", "workers", workers, 0, some=True)
+    if positions is not None:
+        positions = wholes_of("assert_resumable", "positions", positions, 0, some=True)
     whole, states = _read(data, None, workers[0], epochs, max_batches)
+    if not whole:
+        raise PlanError(f"assert_resumable: there is nothing to compare, for {data!r} has no batch in {epochs} epochs")
     if positions is None:
         count = min(len(states), 32)
         positions = np.linspace(0, len(states) - 1, count).astype(int).tolist()
+    if max(positions) > len(whole) or min(positions) == len(whole):
+        raise PlanError(
+            f"assert_resumable: positions are within the {len(whole)} batches of the run, got {list(positions)!r:.80}; "
+            "give it more epochs or raise max_batches"
+        )
     for turn, position in enumerate(positions):
         count = workers[turn % len(workers)]
         rest, _ = _read(data, states[position], count, epochs, max_batches - position)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from headrace.batch.convert import deliver
 from headrace.batch.tree import Tree
+from headrace.checks import whole_of, wholes_of
 from headrace.dataset import Batches, Dataset
 from headrace.engine import Mode
 from headrace.errors import PlanError, StateError, VerificationError, add_note
@@ -70,9 +70,9 @@ def verify(
         >>> proven.events, proven.epochs >= 1
         (20, True)
     """
-    for name, numbers, least in (("workers", workers, 0), ("ranks", ranks, 1)):
-        if not numbers or not all(isinstance(n, int) and n >= least for n in numbers):
-            raise PlanError(f"verify: {name} are integers of at least {least}, got {numbers!r:.80}")
+    workers = wholes_of("verify", "workers", workers, 0, some=True)
+    ranks = wholes_of("verify", "ranks", ranks, 1, some=True)
+    max_batches = whole_of("verify", "max_batches", max_batches, 1)
     if mode not in (None, "threads", "processes"):
         raise PlanError(f"verify: mode is 'threads' or 'processes', got {mode!r:.80}")
     foreign = foreign_maker(data)
@@ -84,14 +84,8 @@ def verify(
             if not isinstance(stop, Stop):
                 raise PlanError(f"verify: a chain is a list of hr.Stop, got {type(stop).__name__} {stop!r:.60} in it")
     else:
-        try:
-            given, count = operator.index(seed), operator.index(events)
-        except TypeError:
-            raise PlanError(
-                f"verify: seed and events are integers (or events a list of hr.Stop), got {seed!r:.40}, {events!r:.40}"
-            ) from None
-        if count < 0:
-            raise PlanError(f"verify: events is at least 0, got {count}")
+        given = whole_of("verify", "seed", seed, None)
+        count = whole_of("verify", "events", events, 0, otherwise=" or a list of hr.Stop")
         chain = random_chain(count, given, workers, ranks, mode == "processes")
     if make is None:
         assert foreign is not None
