@@ -19,7 +19,7 @@ from headrace.checks import whole_of
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
 from headrace.engine import Mode, Result, Stats, run_inline
-from headrace.errors import PlanError, StateError
+from headrace.errors import PlanError, StateError, StuckError
 from headrace.profile import Profile, profile
 from headrace.runs import Workers, read_piece, sift_block
 from headrace.schedule import Piece, Schedule, Split, Uneven
@@ -32,15 +32,21 @@ _whole = functools.partial(whole_of, "Loader", most=_LARGEST)
 class Iteration:
     """One loop over a loader.
 
+    Args:
+        loader: The loader, whose position moves as batches are handed over.
+        batches: Gives the batches, each with the position behind it.
+
     Attributes:
-        batches: Gives the batches; ends and lets go of its workers when this object is dropped.
+        batches: The same; ends and lets go of its workers when this object is dropped.
         replaced: Whether the loader has been iterated anew since.
     """
 
-    def __init__(self, batches: Generator[Tree]) -> None:
+    def __init__(self, loader: Loader, batches: Generator[tuple[Position, Tree]]) -> None:
         assert isinstance(batches, GeneratorType)
-        self.batches: GeneratorType[Tree, None, None] = batches
+        self.batches: GeneratorType[tuple[Position, Tree], None, None] = batches
         self.replaced = False
+        self._loader = loader
+        self._amid = False
 
     def __iter__(self) -> Iteration:
         return self
@@ -51,7 +57,20 @@ class Iteration:
                 "the loader of this loop has been iterated anew since, which ended this loop; to go through the data "
                 "twice at the same time make two Loaders"
             )
-        return next(self.batches)
+        if self._amid and self.batches.gi_frame is None:
+            raise StuckError(
+                "this loop has ended with the error that it raised, or was interrupted, as by Ctrl-C; iterate the "
+                "loader anew, which begins with the batch that was to come"
+            )
+        loader, self._amid = self._loader, True
+        try:
+            position, batch = next(self.batches)
+        except StopIteration:
+            self._amid = False
+            raise
+        # No call from here on, which could be interrupted: the consumer has got the batch, or it hasn't.
+        loader._position, self._amid = position, False
+        return batch
 
 
 class Loader:
@@ -192,11 +211,11 @@ class Loader:
         self._stop()
         if (before := self._run() if self._run else None) is not None:
             before.replaced = True
-        run = Iteration(self._iterate())
+        run = Iteration(self, self._iterate())
         self._run = weakref.ref(run)
         return run
 
-    def _iterate(self) -> Generator[Tree]:
+    def _iterate(self) -> Generator[tuple[Position, Tree]]:
         epoch = self._position.epoch
         self._stats.began()
         blocks: Generator[Result[Block]] | None = None
@@ -213,9 +232,8 @@ class Loader:
             results = run_inline(split, self._finish, self._stats)
         try:
             for result in results:
-                self._position = result.piece.after
                 self._stats.gave(result.piece.records)
-                yield result.value
+                yield result.piece.after, result.value
         finally:
             results.close()
             if blocks is not None:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headrace.engine.auto import Auto, Choice, run_auto
+from headrace.engine.feed import Feed
 from headrace.engine.inline import run_inline
 from headrace.engine.result import Result, Work
 from headrace.engine.stats import Mode, Stage, Stats, StatsCollector
@@ -26,6 +27,7 @@ __all__ = [
     "Auto",
     "Choice",
     "Crew",
+    "Feed",
     "Job",
     "Method",
     "Mode",

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import io
 import mmap
 import os
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any
 
 _ALIGNMENT = 64  # bytes; a cache line, and what vector code likes
 
 
-def make_segment(nbytes: int) -> int:
-    """A descriptor of new, empty shared memory.
+def make_segment(nbytes: int) -> io.FileIO:
+    """New, empty shared memory, as an open file.
 
     It isn't in `/dev/shm`, which containers make small, where the system has anonymous files (Linux); elsewhere it is a
     file that has no name any more. The memory is set aside at once, so that running short is an error here and no
@@ -24,20 +25,25 @@ def make_segment(nbytes: int) -> int:
         OSError: If there isn't so much.
     """
     if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("headrace", os.MFD_CLOEXEC)
+        # The descriptor and its owner come in one step of the interpreter: no interrupt falls between.
+        file = next(map(_own, map(os.memfd_create, ("headrace",), (os.MFD_CLOEXEC,))))
     else:
         import tempfile
 
         fd, path = tempfile.mkstemp(prefix="headrace-")
         os.unlink(path)
+        file = _own(fd)
     try:
-        os.ftruncate(fd, nbytes)
+        os.ftruncate(file.fileno(), nbytes)
         if nbytes and hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(fd, 0, nbytes)
+            os.posix_fallocate(file.fileno(), 0, nbytes)
     except BaseException:
-        os.close(fd)
+        file.close()
         raise
-    return fd
+    return file
+
+
+_own = functools.partial(io.FileIO, mode="r+b")
 
 
 def aligned(nbytes: int) -> int:
@@ -82,18 +88,19 @@ class Arena:
     def __init__(self, slots: int, slot_bytes: int) -> None:
         self.slots = slots
         self.slot_bytes = slot_bytes
-        self.fd = make_segment(slots * slot_bytes)
-        try:
-            self._map = mmap.mmap(self.fd, slots * slot_bytes)
-        except BaseException:
-            os.close(self.fd)
-            raise
-        self._free = list(range(slots))
-        self._lent: dict[int, weakref.ref[ctypes.Array[ctypes.c_char]]] = {}
+        self._file = make_segment(slots * slot_bytes)
+        self._map = mmap.mmap(self._file.fileno(), slots * slot_bytes)
+        self._free: dict[int, Any] = dict.fromkeys(range(slots))
+        self._lent: dict[int, weakref.ref[Slot]] = {}
 
     def __del__(self) -> None:
-        if hasattr(self, "_map"):  # views that are still about keep the memory; the descriptor isn't needed for it
-            os.close(self.fd)
+        if hasattr(self, "_file"):  # views that are still about keep the memory; the descriptor isn't needed for it
+            self._file.close()
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of the memory."""
+        return self._file.fileno()
 
     @property
     def free(self) -> int:
@@ -103,37 +110,35 @@ class Arena:
     def take(self) -> Slot | None:
         """A slot for a result to be written, or None if all are in use."""
         try:
-            return self, self._free.pop()
-        except IndexError:
+            number, _ = self._free.popitem()
+        except KeyError:
             return None
+        slot = Slot(self, number)
+        # Slots are dropped at any point of any thread, and so are views. No code of Python's runs then, which an
+        # interrupt could end, or which would swallow it.
+        self._lent[number] = weakref.ref(slot, functools.partial(self._free.__setitem__, number))
+        return slot
 
-    def put_back(self, slot: int) -> None:
-        """Says that nobody uses a slot any more."""
-        self._free.append(slot)
-
-    def view(self, slot: int, nbytes: int) -> memoryview:
-        """The first bytes of a slot, writeable; the slot is free again when the last view of them is gone."""
-        owner = _type_of(nbytes).from_buffer(self._map, slot * self.slot_bytes)
-        # Views of views refer to the object that exports the memory, so its end is theirs. Callbacks may come at any
-        # point of any thread: appending is a single step of the interpreter.
-        self._lent[slot] = weakref.ref(owner, functools.partial(_unlend, weakref.ref(self), slot))
+    def view(self, slot: Slot, nbytes: int) -> memoryview:
+        """The first bytes of a slot, writeable. The slot stays in use until the last view of them is gone."""
+        owner = _type_of(nbytes).from_buffer(self._map, slot.number * self.slot_bytes)
+        owner.slot = slot  # type: ignore[attr-defined]
         return memoryview(owner).cast("B")
 
 
-Slot: TypeAlias = tuple[Arena, int]
-"""A slot of an arena, by its number."""
+class Slot:
+    """A slot of an arena in use; nobody uses it any more when this object is gone.
 
+    Attributes:
+        arena: The arena.
+        number: Which of its slots it is.
+    """
 
-def give_back(slot: Slot | None) -> None:
-    """Says that nobody uses a slot any more, if there is one."""
-    if slot is not None:
-        slot[0].put_back(slot[1])
+    __slots__ = ("__weakref__", "arena", "number")
 
-
-def _unlend(arena: weakref.ref[Arena], slot: int, _: object) -> None:
-    if (alive := arena()) is not None:
-        alive._lent.pop(slot, None)
-        alive.put_back(slot)
+    def __init__(self, arena: Arena, number: int) -> None:
+        self.arena = arena
+        self.number = number
 
 
 @functools.lru_cache(maxsize=64)

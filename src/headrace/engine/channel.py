@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
+import io
+import itertools
 import os
 import pickle
 import select
@@ -33,6 +36,7 @@ class Channel:
         self._closer = weakref.finalize(self, end.close)
         self._closer.atexit = False
         self._inbox = bytearray()
+        self._raw: deque[Any] = deque()  # received, not looked into
         self._fds: deque[int] = deque()
         self._outbox: deque[tuple[memoryview, Sequence[int]]] = deque()
         self._ended = False
@@ -76,11 +80,12 @@ class Channel:
         Raises:
             EOFError: If the other end is gone.
         """
-        while (message := self._take()) is None:
+        while not self._is_whole():
             self._read(0)
             if self._ended and not self._is_whole():
                 raise EOFError("the process at the other end is gone")
-        return message
+        message, count = self._take()
+        return message, [self._fds.popleft() for _ in range(count)]
 
     def receive_within(self, seconds: float) -> tuple[Any, list[int]]:
         """As `receive`, but raises TimeoutError if nothing whole has come within some seconds."""
@@ -114,57 +119,76 @@ class Channel:
         except OSError:  # gone: whoever waits for its messages learns it from `collect`
             self._outbox.clear()
 
-    def collect(self) -> Iterator[tuple[Any, list[int]]]:
-        """All messages that have come so far.
+    def collect(self) -> Iterator[tuple[Any, list[io.FileIO]]]:
+        """All messages that have come so far; descriptors as open files, which close themselves if they get lost.
 
         Raises:
             EOFError: After them, if the other end is gone.
+            OSError: If this process has too many files open to be given more.
         """
         with contextlib.suppress(BlockingIOError):
             while not self._ended:
                 self._read(socket.MSG_DONTWAIT)
-        while (message := self._take()) is not None:
-            yield message
+        while self._is_whole():
+            message, count = self._take()
+            if count > len(self._fds):
+                raise OSError(
+                    errno.EMFILE,
+                    "a worker process sent shared memory, and this process has too many files open to take it; close "
+                    "some, or raise the limit (ulimit -n)",
+                )
+            yield message, [*map(io.FileIO, map(deque.popleft, itertools.repeat(self._fds, count)))]
         if self._ended:
             raise EOFError("the process at the other end is gone")
 
     # -----------------------------------------------------------------------------------------------------------------
 
     def _read(self, flags: int) -> None:
+        flags |= socket.MSG_CMSG_CLOEXEC
         try:
-            data, ancillary, _, _ = self._socket.recvmsg(_CHUNK, _SPACE, flags | socket.MSG_CMSG_CLOEXEC)
+            # Received and kept in one step of the interpreter: an interrupt doesn't lose descriptors.
+            self._raw.extend(map(self._socket.recvmsg, (_CHUNK,), (_SPACE,), (flags,)))
         except BlockingIOError:
             raise
         except OSError:  # reset: it has gone with mail unread
-            data, ancillary = b"", []
-        for level, kind, content in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                received = array.array("i")
-                received.frombytes(content[: len(content) // received.itemsize * received.itemsize])
-                self._fds.extend(received)
-        self._inbox += data
-        self._ended = not data
+            self._ended = True
+        for data, ancillary, _, _ in self._raw:
+            self._fds.extend(_descriptors(ancillary))
+            self._inbox += data
+            self._ended = not data
+        self._raw.clear()
 
     def _is_whole(self) -> bool:
         if len(self._inbox) < _HEAD.size:
             return False
         return len(self._inbox) - _HEAD.size >= int(_HEAD.unpack_from(self._inbox)[0])
 
-    def _take(self) -> tuple[Any, list[int]] | None:
-        if not self._is_whole():
-            return None
+    def _take(self) -> tuple[Any, int]:
+        """The next message, and how many descriptors belong to it."""
         size, count = _HEAD.unpack_from(self._inbox)
         with memoryview(self._inbox) as inbox:
             message = pickle.loads(inbox[_HEAD.size : _HEAD.size + size])
         del self._inbox[: _HEAD.size + size]
-        return message, [self._fds.popleft() for _ in range(count)]
+        return message, count
 
     def close(self) -> None:
         """Closes this end, and descriptors that nobody has taken."""
         self._closer()
         self._outbox.clear()
-        while self._fds:
-            os.close(self._fds.popleft())
+        # An interrupt may have left some in both.
+        left = {*self._fds, *(fd for raw in self._raw for fd in _descriptors(raw[1]))}
+        self._fds.clear()
+        self._raw.clear()
+        for fd in left:
+            os.close(fd)
+
+
+def _descriptors(ancillary: Sequence[tuple[int, int, bytes]]) -> array.array[int]:
+    received = array.array("i")
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            received.frombytes(content[: len(content) // received.itemsize * received.itemsize])
+    return received
 
 
 def await_news(fds: Sequence[int], seconds: float) -> set[int]:

@@ -12,11 +12,20 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
+from headrace.engine import interrupts
 from headrace.engine.freight import Packed, Parcel, explain, open_parcel
 from headrace.engine.glance import Glance
 from headrace.engine.shelf import Shelf
-from headrace.engine.workers import Origin, Worker, close_zygote, import_path, is_single_threaded, prepare_zygote
-from headrace.errors import NotPicklableError
+from headrace.engine.workers import (
+    Origin,
+    Worker,
+    close_zygote,
+    import_path,
+    is_single_threaded,
+    prepare_zygote,
+    settle_zygote,
+)
+from headrace.errors import NotPicklableError, StuckError
 
 Method = Literal["auto", "fork", "forkserver", "spawn"]
 _Known = tuple[int, float, Parcel]  # its key, when it was made, the parcel
@@ -68,16 +77,22 @@ class Crew:
 
     def close(self) -> None:
         """Lets resting workers go, and waits until they have gone."""
-        with _market:
-            resting, self.resting = self.resting, []
-        dismiss(resting)
+        with interrupts.undisturbed():
+            with _market:
+                resting, self.resting = self.resting, []
+            dismiss(resting)
 
     # hiring ----------------------------------------------------------------------------------------------------------
 
-    def hire(self, contract: Contract) -> list[Worker]:
-        """Workers for a run, the own ones first."""
-        with _market:
-            return self._hire(contract)
+    def hire(self, contract: Contract, hired: list[Worker]) -> None:
+        """Fills a list with workers for a run, the own ones first.
+
+        Raises:
+            OSError: If the system doesn't let so many be started.
+        """
+        contract.prepare()
+        with interrupts.undisturbed(), _market:
+            hired += self._hire(contract)
 
     def _hire(self, contract: Contract) -> list[Worker]:
         mine = [worker for worker in self.resting if self._suits(worker, contract)]
@@ -90,6 +105,16 @@ class Crew:
         try:
             while len(hired) < self.workers:
                 hired.append(contract.start())
+        except OSError as error:
+            dismiss(hired)
+            if isinstance(error, StuckError):
+                raise
+            raise OSError(
+                error.errno,
+                f"{len(hired)} of {self.workers} worker processes could be started, then the system refused: "
+                f"{error.strerror}; ask for fewer workers, or raise the limits of processes, open files or memory "
+                "(ulimit -a)",
+            ) from error
         except BaseException:
             dismiss(hired)
             raise
@@ -111,12 +136,13 @@ class Crew:
 
     def take_back(self, workers: list[Worker], *, lend: bool, keep: bool) -> None:
         """Workers of a run that is over: they rest, but for those that are too many or can't be of use again."""
-        with _market:
-            self.lends = lend
-            room = max(0, self.workers - len(self.resting)) if keep else 0
-            kept = [worker for worker in workers if worker.is_usable()][:room]
-            self.resting += kept
-        dismiss([worker for worker in workers if worker not in kept])
+        with interrupts.undisturbed():
+            with _market:
+                self.lends = lend
+                room = max(0, self.workers - len(self.resting)) if keep else 0
+                kept = [worker for worker in workers if worker.is_usable()][:room]
+                self.resting += kept
+            dismiss([worker for worker in workers if worker not in kept])
 
     # jobs ------------------------------------------------------------------------------------------------------------
 
@@ -205,6 +231,11 @@ class Contract:
         """Whether workers are born with the job, so that they are of no use to anybody else."""
         return self.parcels is None
 
+    def prepare(self) -> None:
+        """Waits until workers can be started without delay. The wait can be interrupted."""
+        if not self.inherited and (self._origin == "zygote" or not is_single_threaded()) and self._origin != "spawn":
+            settle_zygote()
+
     def start(self) -> Worker:
         """A new worker.
 
@@ -251,7 +282,7 @@ class Contract:
         if by_value not in self.parcels:
             # From the parcel, not from the job: that may have changed since the run began.
             _, _, other = self.parcels[not by_value]
-            job = open_parcel(os.dup(other.fd), other.label)
+            job = open_parcel(other.fd, other.label)
             self.parcels[by_value] = (next(_keys), time.monotonic(), Parcel(Packed(job, by_value=by_value)))
         return self.parcels[by_value]
 
@@ -274,12 +305,13 @@ def _modules(job: Any) -> Iterator[str]:
 
 def dismiss(workers: Iterable[Worker]) -> None:
     """Ends workers, all at once: they may finish the piece that they are in, for a while."""
-    workers = list(workers)
-    for worker in workers:
-        worker.dismiss()
-    deadline = time.monotonic() + _GRACE
-    for worker in workers:
-        worker.bury(max(0.0, deadline - time.monotonic()))
+    with interrupts.undisturbed():
+        workers = list(workers)
+        for worker in workers:
+            worker.dismiss()
+        deadline = time.monotonic() + _GRACE
+        for worker in workers:
+            worker.bury(max(0.0, deadline - time.monotonic()))
 
 
 def _close_all() -> None:

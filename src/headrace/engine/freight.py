@@ -9,7 +9,6 @@ import copyreg
 import functools
 import io
 import mmap
-import os
 import pickle
 import sys
 import types
@@ -147,14 +146,19 @@ class Parcel:
         self.glance: Glance | None = None
         self._buffers = total_bytes(packed.buffers)
         self.nbytes = self._buffers + len(self.stream)
-        self.fd = make_segment(self.nbytes)
+        self._file = make_segment(self.nbytes)
         with mmap.mmap(self.fd, self.nbytes) as target, memoryview(target) as view:
             write_buffers(view, packed.buffers)
             view[self._buffers :] = self.stream
 
     def __del__(self) -> None:
-        if hasattr(self, "fd"):
-            os.close(self.fd)
+        if hasattr(self, "_file"):
+            self._file.close()
+
+    @property
+    def fd(self) -> int:
+        """The descriptor of the memory."""
+        return self._file.fileno()
 
     @property
     def label(self) -> tuple[int, int, list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import pickle
@@ -14,11 +15,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from headrace.clock import Clock
-from headrace.engine.arena import give_back
-from headrace.engine.crew import Contract, Crew
+from headrace.engine.crew import Contract, Crew, dismiss
+from headrace.engine.feed import Feed
+from headrace.engine.freight import pack
+from headrace.engine.interrupts import undisturbed
 from headrace.engine.result import P, Result
 from headrace.engine.seat import Seat
-from headrace.engine.shelf import Parked, Shelf
+from headrace.engine.shelf import Parked
 from headrace.engine.stats import StatsCollector
 from headrace.engine.worker import Failure
 from headrace.engine.workers import Worker
@@ -63,6 +66,12 @@ class ProcessRun(Generic[P]):
     Pieces go to the workers in turn, `i` to worker `i % count`, ahead of the consumer. A piece whose worker is stuck in
     a slow one is done by another that has nothing to do, and more pieces than usual may then be ahead.
 
+    An interrupt (Ctrl-C, or whatever a signal's handler raises) loses nothing: the next result is that which would have
+    come. If it has struck anywhere but in waiting, other workers do what was under way.
+
+    Attributes:
+        held: The next result, if it is ready and nobody has it yet. Whoever gets it from `head`, empties this list.
+
     Args:
         crew: Has the workers.
         pieces: The pieces; iterated in this process as there is room.
@@ -100,7 +109,8 @@ class ProcessRun(Generic[P]):
     ) -> None:
         self._closed = True  # until there is something to close
         self._crew = crew
-        self._pieces: Iterator[P] | None = iter(pieces)
+        self._feed = Feed(pieces)
+        self.held: list[Result[P]] = []
         self._stats = stats
         self._limit = prefetch * crew.workers
         self._max_bytes = max_bytes
@@ -116,25 +126,41 @@ class ProcessRun(Generic[P]):
         self._next = 0
         self._finished = 0
         self._seconds = 0.0
-        self._shelf: Shelf = crew.shelf
+        self._shelf = crew.shelf
         self._contract: Contract = crew.contract(job, fresh=fresh)
         self._run = self._contract.run
         self._process = os.getpid()
-        self._workers = crew.hire(self._contract)
+        self._workers: list[Worker] = []
+        self._amid = True  # in the midst of something, which an interrupt may have left half done
         self._closed = False
         try:
-            self._poll = select.poll()
-            for seat in range(len(self._workers)):
-                self._welcome(seat, fresh)
+            self._begin(fresh)
             self._dispatch()
         except BaseException:
             self.close()
             raise
+        self._amid = False
 
     @property
     def workers(self) -> list[Worker]:
         """The workers, by their numbers."""
         return self._workers
+
+    def _begin(self, fresh: bool) -> None:
+        self._crew.hire(self._contract, self._workers)
+        self._poll = select.poll()
+        for seat in range(len(self._workers)):
+            self._welcome(seat, fresh)
+
+    def _begin_again(self) -> None:
+        """After an interrupt: what was under way is done by others, as nobody knows what has become of it."""
+        with undisturbed():
+            dismiss(self._workers)
+            self._workers.clear()
+            self._shelf.arena = None
+        self._begin(fresh=True)
+        for number in sorted(self._tasks.keys() - self._ready.keys()):
+            self._send(self._tasks[number])
 
     def _welcome(self, seat: int, fresh: bool) -> None:
         worker = self._workers[seat]
@@ -152,28 +178,46 @@ class ProcessRun(Generic[P]):
         return self
 
     def __next__(self) -> Result[P]:
+        result = self.head()
+        del self.held[:]
+        return result
+
+    def head(self) -> Result[P]:
+        """The next result; the same one, until `held` is emptied.
+
+        Raises:
+            StopIteration: At the end.
+            StuckError: If it takes longer than `timeout`, or an interrupt has left nothing to go on with.
+        """
         if self._process != os.getpid():
             raise StuckError(
                 "this iteration's workers stayed in the process that this one was forked from; iterate the loader anew"
             )
         began = time.perf_counter()
         if not self._closed:
-            self._collect()
-        ready = len(self._ready)
-        number = self._await_next()
-        if number is None:
-            self.close()
-            raise StopIteration
-        result = self._ready[number]
-        if isinstance(result, Parked):
-            result = self._shelf.unpark(result)
-        # From here on it is the consumer's. An interrupt before leaves it to be had again, by the check in _relieve.
-        self._next += 1
-        del self._ready[number], self._tasks[number]
-        self._stats.waited(time.perf_counter() - began, ready=ready)
-        self._stats.finished(result.clock, result.nbytes, delivered=result.error is None)
+            if self._amid:
+                self._begin_again()
+            elif not self.held:
+                self._amid = True
+                self._collect()
+        self._amid = True
+        if not self.held:
+            ready = len(self._ready)
+            number = self._await_next()
+            if number is None:
+                self._amid = False
+                self.close()
+                raise StopIteration
+            found = self._ready[number]
+            result = self._shelf.unpark(found) if isinstance(found, Parked) else found
+            self._stats.waited(time.perf_counter() - began, ready=ready)
+            self._stats.finished(result.clock, result.nbytes, delivered=result.error is None)
+            # No call from here on: all is done, or nothing.
+            self.held[:], self._next = (result,), number + 1
+            del self._ready[number], self._tasks[number], found  # whose slot may be free now
         self._dispatch()
-        return result
+        self._amid = False
+        return self.held[0]
 
     def _await_next(self) -> int | None:
         began = time.monotonic()
@@ -190,10 +234,12 @@ class ProcessRun(Generic[P]):
                 continue
             waited = time.monotonic() - began
             if self._timeout is not None and waited >= self._timeout:
-                raise StuckError(
+                error = StuckError(
                     f"waited for a batch for {waited:.0f} s; the workers are at:\n{self.stacks()}\n"
                     "Raise timeout=… if this is only slow."
                 )
+                self._amid = False
+                raise error
             if waited >= _WARN_AFTER * (warned + 1):
                 warned += 1
                 _log.warning("waiting for a batch for %.0f s; the workers are at:\n%s", waited, self.stacks())
@@ -206,9 +252,8 @@ class ProcessRun(Generic[P]):
 
     def _dispatch(self) -> None:
         """Sends pieces, as long as there is room ahead of the consumer."""
-        while self._pieces is not None and self._has_room(self._limit):
-            if not self._send_next():
-                return
+        while self._has_room(self._limit) and self._send_next():
+            pass
 
     def _has_room(self, limit: int) -> bool:
         ahead = len(self._tasks)
@@ -217,27 +262,24 @@ class ProcessRun(Generic[P]):
         return ahead < limit and (ahead + 1) * self._shelf.typical <= self._max_bytes
 
     def _send_next(self, seat: int | None = None) -> bool:
-        assert self._pieces is not None
-        try:
-            piece = next(self._pieces)
-        except StopIteration:
-            self._pieces = None
+        feed = self._feed
+        number = self._taken
+        if not feed.take():
+            if feed.error is not None:  # met where the piece would have been
+                failed: Any = Result(None, None, feed.error, 0, Clock())
+                lost: Any = _Task(number, None, 0)
+                self._ready[number], self._tasks[number], self._taken, feed.error = failed, lost, number + 1, None
             return False
-        except BaseException as error:  # met where the piece would have been
-            self._pieces = None
-            self._fail(self._new_task(None, 0), error)  # type: ignore[arg-type]
-            return False
+        piece = feed.held[0]
         if piece is HOLD:
+            del feed.held[:]
             return False
         if self._seat_of is not None:
             seat = self._seat_of(piece)
-        self._send(self._new_task(piece, self._turn() if seat is None else seat))
+        task = _Task(number, piece, self._turn() if seat is None else seat)
+        self._tasks[number], self._taken, feed.held[:] = task, number + 1, ()
+        self._send(task)
         return True
-
-    def _new_task(self, piece: P, seat: int) -> _Task[P]:
-        task = self._tasks[self._taken] = _Task(self._taken, piece, seat)
-        self._taken += 1
-        return task
 
     def _fail(self, task: _Task[P], error: BaseException, clock: Clock | None = None) -> None:
         self._ready[task.number] = Result(task.piece, None, error, 0, clock or Clock())
@@ -252,15 +294,19 @@ class ProcessRun(Generic[P]):
         arena = self._shelf.arena
         slot = arena.take() if arena is not None else None
         if slot is not None and worker.arena is not arena:
-            worker.channel.post(("arena", slot[0].slot_bytes), [slot[0].fd])
+            worker.channel.post(("arena", slot.arena.slot_bytes), [slot.arena.fd])
             worker.arena = arena
+        worker.pending[self._run, task.number] = slot
         try:
-            worker.channel.post(("piece", self._run, task.number, task.piece, -1 if slot is None else slot[1]))
-        except Exception as error:  # a key that can't be pickled
-            give_back(slot)
-            self._fail(task, error)
-        else:
-            worker.pending[self._run, task.number] = slot
+            worker.channel.post(("piece", self._run, task.number, task.piece, -1 if slot is None else slot.number))
+        except Exception as error:
+            del worker.pending[self._run, task.number]
+            try:
+                pack(task.piece)
+            except Exception:  # a key that can't be pickled
+                self._fail(task, error)
+            else:
+                raise  # of a signal's handler, perhaps
 
     # receiving -------------------------------------------------------------------------------------------------------
 
@@ -270,14 +316,17 @@ class ProcessRun(Generic[P]):
             worker.channel.flush()
             events = select.POLLIN | (select.POLLOUT if worker.channel.has_mail else 0)
             self._poll.modify(worker.channel.fileno(), events)
-        found = {fd for fd, _ in self._poll.poll(pause * 1e3)}
+        self._amid = False  # nothing is half done
+        news = self._poll.poll(pause * 1e3)
+        self._amid = True
+        found = {fd for fd, _ in news}
         if not found:
             return False
         for seat, worker in enumerate(self._workers):
             if worker.channel.fileno() in found or worker.pidfd in found:
                 try:
-                    for message, fds in worker.channel.collect():
-                        self._take_in(worker, seat, message, fds)
+                    for message, files in worker.channel.collect():
+                        self._take_in(worker, seat, message, files)
                 except EOFError:
                     self._replace(seat)
                     continue
@@ -285,38 +334,31 @@ class ProcessRun(Generic[P]):
                     self._replace(seat)
         return True
 
-    def _take_in(self, worker: Worker, seat: int, message: tuple[Any, ...], fds: list[int]) -> None:
-        kind, *what = message
-        if kind == "ready":
-            return
-        run, number, *rest = what
+    def _take_in(self, worker: Worker, seat: int, message: tuple[Any, ...], files: list[io.FileIO]) -> None:
+        kind, run, number, *rest = message
         slot = worker.pending.pop((run, number), None)
         task = self._tasks.get(number) if run == self._run else None
         if task is None or kind == "skipped" or number in self._ready:
             # Of a run that is over, or done by another worker meanwhile.
-            give_back(slot)
-            for fd in fds:
-                os.close(fd)
+            for file in files:
+                file.close()
             return
         clock = Clock(seat)
         clock.seconds, clock.began, clock.ended = rest[-1]
         self._finished += 1
         self._seconds += clock.seconds.get("piece", (0.0, 0.0))[0]
         if kind == "failed":
-            give_back(slot)
             self._fail(task, _worker_error(rest[0], seat, worker.pid), clock)
         else:
             stream, sizes, used, _ = rest
-            self._ready[number] = self._shelf.park(task.piece, stream, sizes, slot, used >= 0, fds, clock, self._limit)
+            self._ready[number] = self._shelf.park(
+                task.piece, stream, sizes, slot, used >= 0, files, clock, self._limit
+            )
 
     # trouble ---------------------------------------------------------------------------------------------------------
 
     def _relieve(self) -> None:
         """If a slow piece holds up others: those go to workers that have nothing to do, and these may go on ahead."""
-        for number in sorted(self._tasks.keys() - self._ready.keys()):
-            # Nobody is at it: an interrupt came between the arrival of its result and its keeping.
-            if not any((self._run, number) in worker.pending for worker in self._workers):
-                self._send(self._tasks[number])
         idle = [seat for seat, worker in enumerate(self._workers) if not worker.pending]
         if not idle or self._seat_of is not None:
             return
@@ -332,7 +374,7 @@ class ProcessRun(Generic[P]):
                 worker.page.take_away(number)
                 self._tasks[number].seat = idle.pop()
                 self._send(self._tasks[number])
-            while idle and self._pieces is not None and self._has_room(self._limit * _STRETCH):
+            while idle and self._has_room(self._limit * _STRETCH):
                 if not self._send_next(idle.pop()):
                     break
             return
@@ -346,7 +388,8 @@ class ProcessRun(Generic[P]):
         current = worker.page.current()
         mine = (n for (run, n) in worker.pending if run == self._run and n in self._tasks and n not in self._ready)
         left = sorted(n for n in mine if self._tasks[n].seat == seat)
-        worker.bury(1.0)
+        with undisturbed():
+            worker.bury(1.0)
         report = self._obituary(worker, seat, current)
         if left:
             culprit = current[1] if current is not None and current[1] in left else left[0]
@@ -357,7 +400,9 @@ class ProcessRun(Generic[P]):
                 text = f"{report}; {task.deaths} workers have died at this piece: it is given up"
                 self._fail(task, WorkerDiedError(text, worker.pid, worker.exitcode))
         _log.warning("%s; another takes its place", report)
-        self._workers[seat] = self._contract.start()
+        self._contract.prepare()
+        with undisturbed():
+            self._workers[seat] = self._contract.start()
         self._welcome(seat, fresh=True)
         for number in left:
             self._send(self._tasks[number])
@@ -390,14 +435,20 @@ class ProcessRun(Generic[P]):
         """Ends the run. Its workers rest, or finish what nobody waits for any more first."""
         if self._closed or self._process != os.getpid():
             return
-        self._closed = True
-        self._tasks.clear()
-        self._ready.clear()
-        reusable = not self._contract.inherited
-        for worker in self._workers:
-            worker.page.cancel(self._run)
-            worker.channel.post(("end", self._run, not self._fresh))
-        self._crew.take_back(self._workers, lend=reusable and self._fresh, keep=reusable or not self._fresh)
+        with undisturbed():
+            self._closed = True
+            self._feed.close()
+            for waiting in (self._tasks, self._ready, self.held):
+                waiting.clear()
+            if self._amid:  # nobody knows what has become of what they were told
+                dismiss(self._workers)
+                self._shelf.arena = None
+                return
+            reusable = not self._contract.inherited
+            for worker in self._workers:
+                worker.page.cancel(self._run)
+                worker.channel.post(("end", self._run, not self._fresh))
+            self._crew.take_back(self._workers, lend=reusable and self._fresh, keep=reusable or not self._fresh)
 
     def __del__(self) -> None:
         if hasattr(self, "_process") and not sys.is_finalizing():  # at the very end, the crew's end is enough

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import io
 import mmap
 import os
 import resource
@@ -30,7 +31,7 @@ class Page:
     """
 
     def __init__(self, fd: int | None = None) -> None:
-        self.fd = make_segment(_PAGE) if fd is None else fd
+        self._file = make_segment(_PAGE) if fd is None else io.FileIO(fd, "r+b")
         self._map = mmap.mmap(self.fd, _PAGE)
         self._numbers = memoryview(self._map).cast("q")
         if fd is None:
@@ -38,8 +39,13 @@ class Page:
             self.forget_taken()
 
     def __del__(self) -> None:
-        if hasattr(self, "fd"):
-            os.close(self.fd)
+        if hasattr(self, "_file"):
+            self._file.close()
+
+    @property
+    def fd(self) -> int:
+        """Its descriptor."""
+        return self._file.fileno()
 
     # the worker's side -----------------------------------------------------------------------------------------------
 

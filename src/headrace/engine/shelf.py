@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import mmap
-import os
 from collections.abc import Sequence
 from typing import Generic
 
 from headrace.clock import Clock
-from headrace.engine.arena import Arena, Slot, aligned, cut_buffers, give_back
+from headrace.engine.arena import Arena, Slot, aligned, cut_buffers
 from headrace.engine.freight import unpack
 from headrace.engine.machine import available_bytes
 from headrace.engine.result import P, Result
@@ -28,7 +28,7 @@ class Parked(Generic[P]):
         piece: Its piece.
         stream: The pickle.
         sizes: Bytes of its buffers.
-        slot: Arena and slot that hold the buffers, or None.
+        slot: The slot that holds the buffers, or None.
         segment: A mapping of its own that holds them, or None.
         clock: Where the time went.
     """
@@ -51,17 +51,14 @@ class Parked(Generic[P]):
         self.segment = segment
         self.clock = clock
 
-    def __del__(self) -> None:
-        give_back(self.slot)  # dropped unopened, as when a run ends early
-
     def buffers(self) -> list[memoryview]:
-        """The buffers, writeable, which keep the memory that they are in. To be called once."""
+        """The buffers, writeable, which keep the memory that they are in."""
         need = sum(map(aligned, self.sizes))
         if self.slot is None:
             view = memoryview(b"" if self.segment is None else self.segment)
         else:
-            (arena, slot), self.slot = self.slot, None  # from here on, the view decides when it is free
-            view = arena.view(slot, need)
+            arena = self.slot.arena
+            view = arena.view(self.slot, need)
             if arena.free == 0:
                 # The consumer keeps what it got: it may, but in memory of its own, or workers would have none to fill.
                 view = memoryview(bytearray(view))
@@ -88,7 +85,7 @@ class Shelf:
         sizes: Sequence[int],
         slot: Slot | None,
         in_slot: bool,
-        fds: Sequence[int],
+        files: Sequence[io.FileIO],
         clock: Clock,
         limit: int,
     ) -> Parked[P]:
@@ -100,17 +97,15 @@ class Shelf:
             sizes: Bytes of its buffers.
             slot: What it was given.
             in_slot: Whether its buffers are there.
-            fds: Descriptor of the segment that has them otherwise, if there are any.
+            files: The segment that has them otherwise, if there are any.
             clock: Where the time went.
             limit: Results that may wait here.
         """
         need = sum(map(aligned, sizes))
         segment = None
-        for fd in fds:
-            segment = mmap.mmap(fd, need)
-            os.close(fd)
-        if not in_slot:
-            give_back(slot)
+        for file in files:
+            with file:
+                segment = mmap.mmap(file.fileno(), need)
         self.typical = max(self.typical, need + len(stream))
         if segment is not None and (self.arena is None or need > self.arena.slot_bytes):
             self._grow(need, limit)
@@ -147,6 +142,10 @@ class Shelf:
         nbytes = sum(map(aligned, parked.sizes)) + len(parked.stream)
         try:
             value = unpack(parked.stream, parked.buffers())
-        except Exception as error:  # of a class that can't be read as it was written
-            return Result(parked.piece, None, error, 0, parked.clock)
+        except Exception as error:
+            try:
+                unpack(parked.stream, parked.buffers())
+            except Exception:  # of a class that can't be read as it was written
+                return Result(parked.piece, None, error, 0, parked.clock)
+            raise  # it can be read: the error is of a signal's handler
         return Result(parked.piece, value, None, nbytes, parked.clock)

@@ -32,7 +32,6 @@ _THREAD_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "
 #   ("piece", run, number, piece, slot)
 #   ("end", run, keep)                               the run is over; keep: the opened job is used again
 # from a worker:
-#   ("ready",)
 #   ("done", run, number, stream, sizes, slot or -1, clock)   -1 with buffers: a segment's descriptor
 #   ("failed", run, number, Failure, clock)
 #   ("skipped", run, number)                     nobody waited for it any more
@@ -93,7 +92,6 @@ def serve(channel: Channel, page: Page, parent: int, by_signal: bool, inherited:
     _leave_with(parent, by_signal)
     page.dump_stacks_here()
     _use_one_core()
-    channel.send(("ready",))
     _Worker(channel, page, inherited).run()
 
 
@@ -207,16 +205,14 @@ class _Worker:
         else:
             with clock.stage("send"):
                 try:
-                    fd = make_segment(need)
+                    file = make_segment(need)
                 except OSError as error:
                     self._channel.send(("failed", run, number, _failure(_too_large(need, error)), _read(clock)))
                     return
-            try:
-                with mmap(fd, need) as segment, memoryview(segment) as view:
+            with file:
+                with mmap(file.fileno(), need) as segment, memoryview(segment) as view:
                     write_buffers(view, buffers)
-                self._channel.send(("done", run, number, stream, sizes, -1, _read(clock)), [fd])
-            finally:
-                os.close(fd)
+                self._channel.send(("done", run, number, stream, sizes, -1, _read(clock)), [file.fileno()])
 
 
 def _read(clock: Clock) -> tuple[dict[str, tuple[float, float]], float, float]:

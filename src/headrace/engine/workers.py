@@ -15,7 +15,8 @@ import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from headrace.engine.arena import Arena, Slot, give_back
+from headrace.engine import interrupts
+from headrace.engine.arena import Arena, Slot
 from headrace.engine.channel import Channel
 from headrace.engine.seat import Page
 from headrace.engine.worker import serve
@@ -28,6 +29,7 @@ Origin = Literal["fork", "zygote", "spawn"]
 
 _PRELOADED = ("numpy", "torch", "cloudpickle", "headrace", "headrace.torch")
 _BOOT_SECONDS = 120.0
+_SLICE = 0.2  # seconds between looks whether somebody wants to interrupt the waiting
 _alive: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 
@@ -64,20 +66,22 @@ class Worker:
         self.origin = origin
         self.owner = os.getpid()
         self.born = time.monotonic()
-        self.channel, end = Channel.pair()
-        self.page = Page()
-        self.key = -1
+        self.pid = self.pidfd = self.key = -1
         self.arena: Arena | None = None
         self.pending: dict[tuple[int, int], Slot | None] = {}
         self._process: BaseProcess | subprocess.Popen[bytes] | None = None
         self._zygote: _Zygote | None = None  # held, for its workers end with it
         self._gone = False
         self._code: int | None = None
-        self.pidfd = -1
+        self.channel, end = Channel.pair()
         try:
+            self.page = Page()
             self.pid = self._start(end, inherited)
             if hasattr(os, "pidfd_open"):
                 self.pidfd = os.pidfd_open(self.pid)
+        except BaseException:
+            self.bury(0.0)
+            raise
         finally:
             end.close()
         _alive.add(self)
@@ -131,7 +135,7 @@ class Worker:
         pause = 0.001
         while self.is_alive():
             left = deadline - time.monotonic()
-            if left <= 0:
+            if left <= 0 or (interrupts.is_pressed() and left < seconds - 0.1):
                 return False
             time.sleep(min(pause, left))
             pause = min(pause * 2, 0.05)
@@ -167,8 +171,6 @@ class Worker:
             if self.origin == "fork" and self._process is not None and not self.is_alive():
                 cast("BaseProcess", self._process).close()
                 self._process = None
-        for slot in self.pending.values():
-            give_back(slot)
         self.pending.clear()
         if self.pidfd >= 0:
             os.close(self.pidfd)
@@ -199,6 +201,7 @@ def _is_main_thread() -> bool:
 
 
 def _be_worker(worker: Worker, end: socket.socket, by_signal: bool, inherited: Any) -> None:
+    interrupts.forget()
     parent = worker.owner
     # A copy of another worker's end of a channel would keep that worker from seeing that we are gone.
     for other in list(_alive):
@@ -234,6 +237,7 @@ class _Zygote:
         self.owner = os.getpid()
         self._lock = threading.Lock()
         self._retired = False
+        self._settled = True
         self._files: dict[str, float] = {}  # of the modules that it was told to import, when they were written
         self._channel, end = Channel.pair()
         try:
@@ -262,10 +266,19 @@ class _Zygote:
         if new:
             self._files |= {name: _written(name) for name in new}
             with self._lock, contextlib.suppress(OSError):
+                self._settled = False
                 self._channel.send(("import", new, import_path()))
 
+    def settle(self) -> None:
+        if not self._settled:
+            self._ask(("settle",), [])
+            self._settled = True
+
     def fork(self, end: int, page: int) -> int:
-        return int(self._ask(("fork",), [end, page]))
+        pid = int(self._ask(("fork",), [end, page]))
+        if pid < 0:
+            raise OSError(-pid, os.strerror(-pid))
+        return pid
 
     def status(self, pid: int) -> int:
         if not self._retired and self.is_there():
@@ -281,7 +294,7 @@ class _Zygote:
                 )
             try:
                 self._channel.send(question, fds)
-                (_, answer), _ = self._channel.receive_within(_BOOT_SECONDS)
+                answer = self._answer()
             except BaseException as error:
                 # An answer that comes after all, as after Ctrl-C, would be taken for that to the next question.
                 self._retired = True
@@ -294,6 +307,16 @@ class _Zygote:
                     "that starts another"
                 ) from error
         return answer
+
+    def _answer(self) -> Any:
+        deadline = time.monotonic() + _BOOT_SECONDS
+        while True:
+            try:
+                (_, answer), _ = self._channel.receive_within(_SLICE)
+                return answer
+            except TimeoutError:
+                if interrupts.is_pressed() or time.monotonic() > deadline:
+                    raise
 
     def close(self) -> None:
         self._channel.close()
@@ -327,9 +350,14 @@ def prepare_zygote(modules: Iterable[str] = ()) -> None:
     _zygote().preload(modules)
 
 
+def settle_zygote() -> None:
+    """Waits until the zygote has imported what it was told to and forks at once. The wait can be interrupted."""
+    _zygote().settle()
+
+
 def _zygote() -> _Zygote:
     global _the_zygote
-    with _zygote_lock:
+    with interrupts.undisturbed(), _zygote_lock:
         if _the_zygote is None or not _the_zygote.is_of_use():
             _the_zygote = _Zygote()
         return _the_zygote
@@ -338,7 +366,7 @@ def _zygote() -> _Zygote:
 def close_zygote() -> None:
     """Ends the zygote, if there is one."""
     global _the_zygote
-    with _zygote_lock:
+    with interrupts.undisturbed(), _zygote_lock:
         _the_zygote = None
 
 

@@ -19,7 +19,8 @@ from headrace.engine.worker import serve
 
 # Messages to it:
 #   ("import", modules, sys.path)                   not answered
-#   ("fork",) with a channel's end and a page       answered by ("pid", number)
+#   ("fork",) with a channel's end and a page       answered by ("pid", number), or minus the error's
+#   ("settle",)                                     answered by ("settled", 0): what was told before is done
 #   ("status", pid)                                 answered by ("status", wait status), when it has ended
 
 
@@ -47,6 +48,8 @@ def fork_workers(fd: int) -> None:
                 pid = _fork(channel, (woken, waker), *fds)
                 ended.pop(pid, None)  # of an earlier process with this number
                 channel.send(("pid", pid))
+            elif kind == "settle":
+                channel.send(("settled", 0))
             elif kind == "status":
                 channel.send(("status", _reap(what[0], ended)))
             else:
@@ -73,7 +76,10 @@ def serve_alone(fd: int, page: int, by_signal: bool) -> None:
 
 def _fork(channel: Channel, pipe: tuple[int, int], end: int, page: int) -> int:
     zygote = os.getpid()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        pid = -(error.errno or 1)
     if pid:
         os.close(end)
         os.close(page)

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from headrace.clock import Clock
-from headrace.engine import Auto, ProcessRun, Result, run_auto, run_threads
+from headrace.engine import Auto, Feed, ProcessRun, Result, run_auto, run_threads
 from headrace.torch.deliver import Pulled
 from headrace.torch.fetch import Extra, size_of
 from headrace.torch.iterators import _SingleProcessDataLoaderIter
@@ -59,7 +59,7 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
 
         def inline(pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
             for piece in pieces:
-                me._pieces = iter([piece])
+                me._feed = Feed([piece])
                 mark, batch, error = _SingleProcessDataLoaderIter._pull(me)
                 me._over = False
                 clock = Clock()
@@ -67,6 +67,7 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
                 yield Result((mark, None), batch, error, 0, clock)
 
         runners: Any = {"inline": inline, "threads": threads, "processes": processes}
+        self._hand = []
         self._results = run_auto(self._pieces, runtime.auto, runners, self._stats, prefetch=prefetch)
 
     def _pull(self) -> Pulled:
@@ -77,6 +78,9 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
             value = result.value.batch if type(result.value) is Extra else result.value
             self._stats.gave(size_of(value)[1])
         return result.piece[0], result.value, result.error
+
+    def _can_go_on(self) -> bool:
+        return self._results is None and super()._can_go_on()
 
     def _close(self) -> None:
         if self._results is not None:

@@ -90,6 +90,11 @@ class ToDevice:
         self._waiting: deque[Pulled] = deque()
         self._over = False
 
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether batches are pulled before they are asked for."""
+        return self._ahead > 0
+
     def __call__(self, pull: Callable[[], Pulled]) -> Pulled:
         """The next batch, on the device. `pull` gives the next one before that; StopIteration ends it."""
         while not self._over and len(self._waiting) <= self._ahead:

@@ -11,11 +11,14 @@ from typing import Any
 import torch
 
 from headrace.clock import Clock
+from headrace.engine import Feed
+from headrace.errors import StuckError
 from headrace.torch.begin import begin_epoch
 from headrace.torch.deliver import Pulled, ToDevice, pin, should_pin
 from headrace.torch.failures import as_torch
 from headrace.torch.fetch import Extra, MapFetcher, Skipped, size_of
 from headrace.torch.held import digest, held_generators, seed_held
+from headrace.torch.job import Place
 from headrace.torch.order import Piece
 from headrace.torch.streams import End, Stream
 
@@ -24,7 +27,13 @@ _ASK = 64  # batches
 
 
 class _BaseDataLoaderIter:
-    """Goes once through a loader's data. Lives on its own: the loader may be dropped or iterated anew meanwhile."""
+    """Goes once through a loader's data. Lives on its own: the loader may be dropped or iterated anew meanwhile.
+
+    An interrupt (Ctrl-C, or whatever a signal's handler raises) loses no batch: the next one is that which would have
+    come. Where that can't be, iterating further is an error.
+    """
+
+    _over = False
 
     def __init__(self, loader: Any) -> None:
         self._dataset = loader.dataset
@@ -53,6 +62,8 @@ class _BaseDataLoaderIter:
 
     def _enter(self, loader: Any) -> None:
         self._num_yielded = 0
+        self._amid = False  # on the way to a batch, as an interrupt leaves it
+        self._hand: list[Any] = []  # what the next batch is made of, or it; emptied as the consumer gets it
         self._IterableDataset_len_called = loader._IterableDataset_len_called
         self._stats.began()
         self._find_held(loader)
@@ -99,30 +110,57 @@ class _BaseDataLoaderIter:
     def __iter__(self) -> _BaseDataLoaderIter:
         return self
 
-    def __next__(self) -> Any:
-        if torch._C._autograd._profiler_enabled():
-            with torch.autograd.profiler.record_function(self._profile_name):
-                return self._advance()
-        return self._advance()
+    def _can_go_on(self) -> bool:
+        """Whether batches can still be had after an interrupt on the way to one."""
+        return self._to_device is None or not self._to_device.reads_ahead
 
-    def _advance(self) -> Any:
+    def __next__(self) -> Any:
+        if self._amid and not self._over and not self._can_go_on():
+            raise StuckError(
+                "this iteration was interrupted on the way to a batch, as by Ctrl-C, and can't go on; iterate the "
+                "loader anew, after load_state_dict(state_dict()) from where it was"
+            )
+        self._amid = True
         while True:
             try:
-                mark, batch, error = self._take() if self._to_device is None else self._to_device(self._take)
+                if torch._C._autograd._profiler_enabled():
+                    with torch.autograd.profiler.record_function(self._profile_name):
+                        mark, batch, error = self._advance()
+                else:
+                    mark, batch, error = self._advance()
             except StopIteration:
-                self._epoch.over = True
+                self._epoch.over, self._amid = True, False
                 raise
-            self._note(mark)
+            epoch = self._epoch
+            gives = error is None and batch is not _NOTHING
+            if gives and self._dataset_kind == 1:
+                self._check_length(self._num_yielded + 1)
+            seat, place, now = self._moved(mark)
+            # No call from here on, which could be interrupted: the consumer has got the batch, or it hasn't.
+            epoch.batches, epoch.units, epoch.ahead, epoch.turn = now
+            if place is not None:
+                epoch.places[seat] = place
+            del self._hand[:]
+            if gives:
+                self._num_yielded += 1
+                self._amid = False
+                return batch
             if error is not None:
+                self._amid = False
                 try:
                     raise error
                 finally:
                     del error  # its traceback refers to this frame
-            if batch is not _NOTHING:
-                self._num_yielded += 1
-                if self._dataset_kind == 1:
-                    self._check_length()
-                return batch
+
+    def _advance(self) -> Pulled:
+        if self._to_device is None:
+            return self._take()
+        return self._to_device(self._take_ahead if self._to_device.reads_ahead else self._take)
+
+    def _take_ahead(self) -> Pulled:
+        pulled = self._take()
+        del self._hand[:]
+        return pulled
 
     def _take(self) -> Pulled:
         """The next batch as the consumer gets it, on the way to its device."""
@@ -132,7 +170,8 @@ class _BaseDataLoaderIter:
         if type(batch) is Extra:
             try:
                 for skipped in batch.skipped:
-                    self._log(skipped)
+                    if skipped.epoch < 0:  # not yet noted, before an interrupt
+                        self._log(skipped)
             except RuntimeError as too_many:
                 return mark, None, too_many
             if not batch.has_batch:
@@ -149,25 +188,24 @@ class _BaseDataLoaderIter:
         skipped.epoch, skipped.batch = self._epoch.number, self._epoch.batches
         self._runtime.skip(skipped)
 
-    def _note(self, mark: Any) -> None:
-        """The consumer gets what `mark` stands for: the position moves on."""
+    def _moved(self, mark: Any) -> tuple[int, Place | None, tuple[int, int, list[int], int]]:
+        """The position behind what `mark` stands for: a reader, its place, and the epoch's numbers."""
         epoch = self._epoch
-        epoch.batches += 1
+        if mark is None:  # nothing came, so nothing moves
+            return 0, None, (epoch.batches, epoch.units, epoch.ahead, epoch.turn)
         if epoch.order is not None:
-            epoch.units += epoch.order.unit
-        else:
-            seat, number, state = mark
-            place = epoch.places[seat]
-            place.batches, place.state = number + 1, state
-            epoch.turn = (seat + 1) % len(epoch.places)
+            return 0, None, (epoch.batches + 1, epoch.units + epoch.order.unit, epoch.ahead, epoch.turn)
+        seat, number, state = mark
+        place = Place(number + 1, state, epoch.places[seat].ended)
+        return seat, place, (epoch.batches + 1, epoch.units, epoch.ahead, (seat + 1) % len(epoch.places))
 
-    def _check_length(self) -> None:
+    def _check_length(self, count: int) -> None:
         told = self._IterableDataset_len_called
-        if told is None or self._num_yielded <= told:
+        if told is None or count <= told:
             return
         message = (
             f"Length of IterableDataset {self._dataset} was reported to be {told}"
-            f"(when accessing len(dataloader)), but {self._num_yielded} samples have been fetched. "
+            f"(when accessing len(dataloader)), but {count} samples have been fetched. "
         )
         if self._num_workers > 0:
             message += (
@@ -188,7 +226,6 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """Makes each batch in the consumer's own thread, when it is asked for."""
 
     def __init__(self, loader: Any) -> None:
-        self._over = False
         super().__init__(loader)
         if self._timeout != 0 and loader.num_workers == 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
@@ -212,6 +249,11 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         self._fetch = MapFetcher(self._dataset, self._auto_collation, self._collate_fn, skip=self._skip)
         self._gathers = self._fetch.take is not None
         self._pieces = self._pieces_left(loader, rows=self._gathers)
+        self._feed = Feed(self._pieces)
+        self._hand = self._feed.held
+
+    def _can_go_on(self) -> bool:
+        return self._dataset_kind == 0 and super()._can_go_on()  # a stream that was interrupted may be over now
 
     def _open_stream(self, loader: Any) -> Stream:
         size = loader.batch_size if self._auto_collation else None
@@ -241,12 +283,14 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         return pulled
 
     def _pull_piece(self) -> Pulled:
-        try:
-            piece = next(self._pieces)
-        except StopIteration:
+        feed = self._feed
+        if not feed.take():
+            if feed.error is not None:
+                error, feed.error = feed.error, None
+                raise error
             self._over = True
-            raise
-        key, keys = piece
+            raise StopIteration
+        key, keys = feed.held[0]
         try:
             if self._gathers:
                 return key, self._fetch(keys), None
@@ -257,9 +301,6 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
             return key, None, _no_stop(error)
         except Exception as error:
             return key, None, error
-        except BaseException:  # an interrupt: the batch is had again
-            self._pieces = itertools.chain([piece], self._pieces)
-            raise
 
     def _pull_sample(self) -> Pulled:
         number = self._number

@@ -14,7 +14,7 @@ from headrace.torch.deliver import Pulled
 from headrace.torch.fetch import Extra, MapFetcher, size_of
 from headrace.torch.handles import WorkerHandle
 from headrace.torch.iterators import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
-from headrace.torch.job import LoadJob, Setup
+from headrace.torch.job import LoadJob, Place, Setup
 from headrace.torch.position import Epoch
 from headrace.torch.streams import End
 from headrace.torch.threads import Caught, StreamPieces, ThreadWork
@@ -38,7 +38,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         return int(self._num_workers)
 
     def _open(self, loader: Any) -> None:
-        self._ahead = self._epoch.ahead if not loader.in_order else None
+        self._in_order = loader.in_order
         stream = self._dataset_kind == 1
         size = loader.batch_size if self._auto_collation else None
         job = LoadJob(
@@ -68,6 +68,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 raise
             crew = loader._runtime.crew_of(crew.workers, "fork")
             self._run = ProcessRun(crew, pieces, job, self._stats, **how)
+        self._hand = self._run.held
 
     @property
     def _workers(self) -> list[WorkerHandle]:
@@ -83,7 +84,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _pull(self) -> Pulled:
         while True:
             try:
-                result = next(self._run)
+                result = self._run.head()
             except StuckError as error:
                 if not self._timeout:
                     raise
@@ -102,6 +103,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 self._learn(value.state[0])
             if isinstance(value.batch, End):
                 self._epoch.places[seat].ended = True
+                del self._hand[:]
                 continue
             if value.has_batch:
                 self._stats.gave(size_of(value.batch)[1])
@@ -118,20 +120,17 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 )
             epoch.sharded = sharded
 
-    def _note(self, mark: Any) -> None:
-        if mark is None:  # nothing came, so nothing moves
-            return
-        if self._ahead is None or self._epoch.order is None:
-            super()._note(mark)
-            return
-        epoch, unit = self._epoch, self._epoch.order.unit
-        epoch.batches += 1
+    def _moved(self, mark: Any) -> tuple[int, Place | None, tuple[int, int, list[int], int]]:
+        epoch = self._epoch
+        if mark is None or self._in_order or epoch.order is None:
+            return super()._moved(mark)
+        unit, units = epoch.order.unit, epoch.units
         first = mark % unit if unit > 1 else 0
         waiting = {*epoch.ahead, mark}
-        while epoch.units + first in waiting:
-            waiting.discard(epoch.units + first)
-            epoch.units += unit
-        epoch.ahead[:] = sorted(waiting)
+        while units + first in waiting:
+            waiting.discard(units + first)
+            units += unit
+        return 0, None, (epoch.batches + 1, units, sorted(waiting), epoch.turn)
 
     def __del__(self) -> None:
         self._close()
@@ -191,6 +190,7 @@ class _ThreadsDataLoaderIter(_SingleProcessDataLoaderIter):
             if self._dataset_kind == 0 and not self._tried:
                 return self._try_first()
             self._batches = self._start()
+            self._hand = []
         try:
             result = next(self._batches)
         except StopIteration:
@@ -232,9 +232,8 @@ class _ThreadsDataLoaderIter(_SingleProcessDataLoaderIter):
         work = ThreadWork(fetch, self._dataset, seeds, self._options["workers"], self._init_fn)
         return run_threads(pieces, work, self._stats, **self._options)
 
-    def _note(self, mark: Any) -> None:
-        if mark is not None:
-            super()._note(mark)
+    def _can_go_on(self) -> bool:
+        return self._batches is None and super()._can_go_on()
 
     def _close(self) -> None:
         if self._batches is not None:
