@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from headrace.batch.check import float_type
-from headrace.checks import whole, whole_of
+from headrace.checks import one_of, whole, whole_of, wholes_of
 from headrace.errors import PlanError
 
 
@@ -42,6 +42,21 @@ def test_messages_say_whose_argument_it_is_and_what_else_it_may_be() -> None:
         whole_of("take", "count", None, 0, otherwise=" or 'all'")
     with pytest.raises(ValueError, match=r"^n is at most 9223372036854775807, got 9223372036854775808$"):
         whole("n", 1 << 63, None)
+
+
+def test_words_and_lists_of_numbers_name_what_they_may_be() -> None:
+    assert one_of("pad", "side", "left", Literal["left", "right"]) == "left"
+    for wrong in ("up", None, 1, ["left"], np.array(["left", "right"])):
+        with pytest.raises(PlanError, match=r"^pad: side is one of 'left', 'right', got "):
+            one_of("pad", "side", wrong, ("left", "right"))
+    with pytest.raises(TypeError, match=r"^side is one of 'left', got 'up'$"):
+        one_of("", "side", "up", ("left",), error=TypeError)
+    assert wholes_of("verify", "ranks", np.array([1, 2]), 1) == (1, 2)
+    for wrong in (3, "12", None):
+        with pytest.raises(PlanError, match=r"^verify: ranks is a list of integers, got "):
+            wholes_of("verify", "ranks", wrong, 1)
+    with pytest.raises(PlanError, match=r"^verify: ranks has one number at least, got none$"):
+        wholes_of("verify", "ranks", [], 1, some=True)
 
 
 @pytest.mark.parametrize("dtype", ["float64", np.float64, np.dtype(np.float64), float])

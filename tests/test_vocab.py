@@ -100,7 +100,7 @@ def test_lists_are_checked_like_files() -> None:
         hr.Vocab(["<unk>", ""])
     with pytest.raises(DataError, match="the vocabulary has no '<unk>' among its 0 words"):
         hr.Vocab([])
-    with pytest.raises(ValueError, match="missing is 'error' or 'prepend', got 'add'"):
+    with pytest.raises(ValueError, match="missing is one of 'error', 'prepend', got 'add'"):
         hr.Vocab(["a"], missing="add")  # type: ignore[arg-type]
 
 

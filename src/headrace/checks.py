@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -58,6 +58,26 @@ def whole_of(
         PlanError: If it is no integer or out of range.
     """
     return whole(f"{operation}: {name}", value, least, most, error=PlanError, otherwise=otherwise)
+
+
+def one_of(operation: str, name: str, value: Any, kinds: Any, *, error: type[Exception] = PlanError) -> Any:
+    """An argument that is one of a few words.
+
+    Args:
+        operation: What has the argument, for messages; `""` leaves it out.
+        name: The argument, for messages.
+        value: What was given.
+        kinds: The words: a `Literal`, or a tuple of them.
+        error: What is raised.
+
+    Raises:
+        Exception: What was said, if it is none of them.
+    """
+    words = kinds if isinstance(kinds, tuple) else get_args(kinds)
+    if not isinstance(value, str) or value not in words:
+        of = f"{operation}: " if operation else ""
+        raise error(f"{of}{name} is one of {', '.join(map(repr, words))}, got {value!r:.80}")
+    return value
 
 
 def wholes_of(operation: str, name: str, values: Any, least: int | None, *, some: bool = False) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headrace.batch.convert import deliver
 from headrace.batch.tree import Tree
 from headrace.blocks import Block, BlockStats, Share, assembler, first_block, shares
-from headrace.checks import whole_of
+from headrace.checks import one_of, whole_of
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
 from headrace.engine import Mode, Result, Stats, run_inline
@@ -148,8 +148,8 @@ class Loader:
         rank = _whole("rank", rank, None)
         if rank not in range(world_size):
             raise PlanError(f"Loader: rank is within 0 … world_size−1, got rank {rank} of {world_size}")
-        if split not in ("records", "batches") or uneven not in ("short", "drop"):
-            raise PlanError(f"Loader: unknown choice among split={split!r}, uneven={uneven!r}")
+        one_of("Loader", "split", split, Split)
+        one_of("Loader", "uneven", uneven, Uneven)
         if split == "records" and uneven == "drop":
             raise PlanError(
                 "Loader: uneven='drop' leaves out a last step without a batch for every rank, which split='records' "

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headrace import _native
 from headrace.batch.columns import Bytes, Ragged, Strings
-from headrace.checks import whole
+from headrace.checks import one_of, whole
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
 from headrace.formats.files import AnyPath, Paths, check_separators, find_files, open_bytes
@@ -96,8 +96,7 @@ class Vocab:
         self._fingerprint: str | None = None
 
     def _require(self, unk: str, special: Sequence[str], missing: str, name: str) -> None:
-        if missing not in ("error", "prepend"):
-            raise ValueError(f"missing is 'error' or 'prepend', got {missing!r}")
+        one_of("", "missing", missing, ("error", "prepend"), error=ValueError)
         lacking = [word for word in dict.fromkeys((unk, *special)) if word not in self]
         if not lacking:
             return

@@ -55,7 +55,7 @@ class Missing(importlib.abc.MetaPathFinder):
 def test_deliver_knows_its_names() -> None:
     batch = {"x": np.arange(2)}
     assert deliver("numpy")(batch) is batch
-    with pytest.raises(ValueError, match="handed over as one of 'numpy', 'torch', 'jax', 'arrow'; got 'tensorflow'"):
+    with pytest.raises(ValueError, match="to is one of 'numpy', 'torch', 'jax', 'arrow', got 'tensorflow'"):
         deliver("tensorflow")
 
 

@@ -39,7 +39,7 @@ def test_datasets_can_be_looked_at() -> None:
         (lambda d: d.shard(2, 2), "index is within 0 … count−1"),
         (lambda d: d.shuffle(window=0), "shuffle: window is at least 1, got 0"),
         (lambda d: d.repeat(0), "repeat: count is at least 1, got 0"),
-        (lambda d: d.batch(2).pad(side="up"), "side is 'left' or 'right', got 'up'"),
+        (lambda d: d.batch(2).pad(side="up"), "side is one of 'left', 'right', got 'up'"),
     ],
 )
 def test_arguments_out_of_range_are_refused(make: Any, message: str) -> None:

@@ -139,8 +139,8 @@ def test_fill_is_told_without_reading() -> None:
     ("call", "message"),
     [
         (lambda d: d.pack(0, batch_size=2), "length is at least 1"),
-        (lambda d: d.pack(4, batch_size=2, strategy="worst"), "strategy is one of first-fit, best-fit, concat"),
-        (lambda d: d.pack(4, batch_size=2, overlong="keep"), "overlong is one of raise, split, cut, drop"),
+        (lambda d: d.pack(4, batch_size=2, strategy="worst"), "strategy is one of 'first-fit', 'best-fit', 'concat'"),
+        (lambda d: d.pack(4, batch_size=2, overlong="keep"), "overlong is one of 'raise', 'split', 'cut', 'drop'"),
         (lambda d: d.pack(4, batch_size=2, value="x"), "value is a number, got 'x'"),
         (lambda d: d.pack(4, batch_size=2, columns=[]), "columns names one column at least"),
         (lambda d: hr.Loader(d.pack(4, batch_size=2, columns="z")), "pack names column 'z'; the columns are"),

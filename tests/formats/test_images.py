@@ -241,13 +241,13 @@ def test_few_bytes_that_claim_many_pixels(monkeypatch: pytest.MonkeyPatch) -> No
         ({"size": 0}, "size is at least 1, got 0"),
         ({"size": (1, 2, 3)}, r"size is one number or height and width, got \(1, 2, 3\)"),
         ({"size": "224"}, "size is an integer, got '224'"),
-        ({"fit": "cover", "size": 2}, "fit is 'stretch', 'crop' or 'pad', got 'cover'"),
+        ({"fit": "cover", "size": 2}, "fit is one of 'stretch', 'crop', 'pad', got 'cover'"),
         ({"fit": "crop"}, "fit needs the size"),
         ({"ratio": "auto"}, "ratio needs the size"),
         ({"ratio": 3}, "ratio is 1, 2, 4, 8 or 'auto', got 3"),
-        ({"interpolation": "best"}, "interpolation is 'nearest', .* or 'lanczos', got 'best'"),
-        ({"dtype": "uint16"}, "dtype is 'uint8' or 'float32', got 'uint16'"),
-        ({"dtype": "pixels"}, "dtype is 'uint8' or 'float32', got 'pixels'"),
+        ({"interpolation": "best"}, "interpolation is one of 'nearest', .*, 'lanczos', got 'best'"),
+        ({"dtype": "uint16"}, "dtype is one of 'uint8', 'float32', got 'uint16'"),
+        ({"dtype": "pixels"}, "dtype is one of 'uint8', 'float32', got 'pixels'"),
     ],
 )
 def test_arguments(arguments: Any, message: str) -> None:

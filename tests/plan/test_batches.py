@@ -87,7 +87,7 @@ def test_batches_and_windows_that_do_not_exist_are_refused() -> None:
         (0, "batch: size is at least 1, got 0"),
         (-3, "batch: size is at least 1, got -3"),
         (2.0, "batch: size is an integer, got 2.0"),
-        (1 << 63, "batch needs a size of at most 2^62, got 9223372036854775808"),
+        (1 << 63, "batch: size is at most 4611686018427387904, got 9223372036854775808"),
     ],
 )
 def test_sizes_that_make_no_sense_are_refused(size: int, message: str) -> None:

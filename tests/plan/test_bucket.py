@@ -208,13 +208,16 @@ def test_plans_can_be_pickled_and_described() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "bucket needs either batch_size or max_tokens, got None and None"),
-        ({"batch_size": 3, "max_tokens": 4}, "bucket needs either batch_size or max_tokens, got 3 and 4"),
+        ({}, "bucket needs batch_size or max_tokens, one of them, got batch_size=None, max_tokens=None"),
+        (
+            {"batch_size": 3, "max_tokens": 4},
+            "one of them, got batch_size=3, max_tokens=4",
+        ),
         ({"batch_size": 0}, "bucket: batch_size is at least 1, got 0"),
         ({"max_tokens": -5}, "bucket: max_tokens is at least 1, got -5"),
         ({"batch_size": 1.5}, "bucket: batch_size is an integer, got 1.5"),
-        ({"batch_size": 3, "boundaries": [5, 3]}, "bucket needs ascending boundaries, got 5 before 3"),
-        ({"batch_size": 3, "boundaries": [5, 5]}, "bucket needs ascending boundaries, got 5 before 5"),
+        ({"batch_size": 3, "boundaries": [5, 3]}, "bucket: boundaries ascend from 0 on, got 5 before 3"),
+        ({"batch_size": 3, "boundaries": [5, 5]}, "bucket: boundaries ascend from 0 on, got 5 before 5"),
         ({"batch_size": 3, "boundaries": [-1, 5]}, "bucket: boundaries is at least 0, got -1"),
         ({"batch_size": 3, "boundaries": [1.5]}, "bucket: boundaries is an integer, got 1.5"),
         ({"batch_size": 3, "window": 0}, "bucket: window is at least 1, got 0"),

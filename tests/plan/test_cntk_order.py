@@ -193,9 +193,9 @@ def test_what_does_not_fit_is_refused() -> None:
         made([1], [1], CntkWindow(1), -1)
     with pytest.raises(PlanError, match="its size is at least 0"):
         CntkWindow(-1)
-    with pytest.raises(PlanError, match=r"size in \[0, 2\^63\)"):
+    with pytest.raises(PlanError, match="its size is at most 9223372036854775807, got"):
         CntkWindow(1 << 63)
-    with pytest.raises(PlanError, match="'chunks' or 'samples'"):
+    with pytest.raises(PlanError, match="its unit is one of 'chunks', 'samples', got 'rows'"):
         CntkWindow(1, "rows")  # type: ignore[arg-type]
     with pytest.raises(IndexError, match=r"positions \[0, 3\), got \[2, 4\)"):
         made([3], [3], CntkWindow(1), 0).stretch(0, 2, 4)

@@ -168,18 +168,19 @@ def test_a_mixture_below_a_repeat_and_a_shuffle() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"weights": [1]}, "mix needs a weight for each of 2 plans, got 1"),
+        ({"weights": [1]}, "mix needs a weight for each part, one part at least, got 1 for 2"),
+        ({"weights": 5}, "mix: weights is a list of numbers, one for each part, got 5"),
         ({"weights": [1, 0]}, "mix needs positive, finite weights, got 0 in place 1"),
         ({"weights": [-0.5, 1]}, "mix needs positive, finite weights, got -0.5 in place 0"),
         ({"weights": [1, float("nan")]}, "mix needs positive, finite weights, got nan in place 1"),
         ({"weights": [1, float("inf")]}, "mix needs positive, finite weights, got inf in place 1"),
         ({"weights": [1, "2"]}, "mix needs positive, finite weights, got '2' in place 1"),
-        ({"weights": [1, 1], "stop": "last"}, "mix needs stop='first' or 'all', got 'last'"),
-        ({"weights": [1, 1], "seed": 0.5}, "a seed is a whole number, got 0.5"),
+        ({"weights": [1, 1], "stop": "last"}, "mix: stop is one of 'first', 'all', got 'last'"),
+        ({"weights": [1, 1], "seed": 0.5}, "mix: seed is an integer, got 0.5"),
         ({"weights": [1, 1], "plans": [Leaf(0, 1), Leaf(1, 0)], "stop": "all"}, "but plan 1 has no records"),
-        ({"weights": [], "plans": []}, "mix needs at least one plan, got none"),
+        ({"weights": [], "plans": []}, "mix needs a weight for each part, one part at least, got 0 for 0"),
         ({"weights": [1, 1], "plans": [Leaf(0, 1), Zip([Leaf(1, 1)] * 2)]}, "one structure, got zips of [1, 2]"),
-        ({"weights": [1] * 1025, "plans": [Leaf(0, 1)] * 1025}, "mix takes at most 1024 plans, got 1025"),
+        ({"weights": [1] * 1025, "plans": [Leaf(0, 1)] * 1025}, "mix takes at most 1024 parts, got 1025"),
     ],
 )
 def test_what_cannot_work_is_refused(arguments: dict[str, Any], message: str) -> None:

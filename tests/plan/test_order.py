@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import PlanError
-from headrace.plan import LEAF_SHIFT, Concat, Leaf, Plan, Repeat, Rows, Shard, Shuffle, Slice, Widen, Without, Zip
+from headrace.plan import LEAF_SHIFT, Concat, Leaf, Plan, Repeat, Rows, Shuffle, Slice, Widen, Without, Zip
 from tests.plan.models import Record, leaves, numbers, order, records
 
 sizes = st.integers(0, 30)
@@ -87,13 +87,6 @@ def test_slices_are_those_of_a_list(n: int, start: int, stop: int | None, step: 
     assert plan.length == len(range(n)[start:stop:step])
 
 
-@given(sizes, st.integers(1, 6))
-def test_shards_share_out_all_records(n: int, count: int) -> None:
-    shards = [order(Shard(Leaf(0, n), index, count)) for index in range(count)]
-    assert sorted(number for shard in shards for number in shard) == list(range(n))
-    assert max(map(len, shards)) - min(map(len, shards)) <= 1
-
-
 def test_slices_of_endless_plans() -> None:
     endless = Repeat(Leaf(0, 3), None)
     assert Slice(endless, 2).length is None
@@ -111,9 +104,6 @@ def test_slices_of_endless_plans() -> None:
             lambda p: Slice(p, start=1.0),  # type: ignore[arg-type]
             "slice: start is an integer, got 1.0",
         ),
-        (lambda p: Shard(p, 3, 3), "shard needs an index below the count of 3, got 3; shards are numbered from 0"),
-        (lambda p: Shard(p, -1, 3), "shard: index is at least 0, got -1"),
-        (lambda p: Shard(p, 0, 0), "shard: count is at least 1, got 0"),
         (lambda p: Repeat(p, 0), "repeat: count is at least 1, got 0"),
         (lambda p: Repeat(p, 1 << 62), "repeat gives at most 2^62 records, got 5 * 4611686018427387904"),
         (lambda p: Repeat(Leaf(0, None), 2), "repeat needs a plan of known length, got one that is endless"),
@@ -278,7 +268,6 @@ def test_plans_can_be_pickled(plan: Plan, epoch: int) -> None:
         (Leaf(2, 9), "leaf(2, records=9)"),
         (Leaf(0, None), "leaf(0, records=None)"),
         (Slice(Leaf(0, 9), 1, 7, 2), "slice(1, 7, 2)"),
-        (Shard(Leaf(0, 9), 1, 4), "shard(index=1, count=4)"),
         (Repeat(Leaf(0, 9), 3), "repeat(3)"),
         (Repeat(Leaf(0, 9), None), "repeat()"),
         (Concat([Leaf(0, 9), Leaf(1, 9)]), "concat(2)"),

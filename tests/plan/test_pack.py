@@ -131,10 +131,10 @@ def test_ranks_divide_the_rows(lengths: list[int], size: int, world_size: int) -
     ("arguments", "message"),
     [
         ({"length": 0}, "length is at least 1"),
-        ({"length": 1 << 31}, "fewer than 2"),
+        ({"length": 1 << 31}, "pack: length is at most 2147483647, got 2147483648"),
         ({"batch_size": 0}, "batch_size is at least 1"),
-        ({"strategy": "worst-fit"}, "strategy is one of first-fit, best-fit, concat"),
-        ({"overlong": "ignore"}, "overlong is one of raise, split, cut, drop"),
+        ({"strategy": "worst-fit"}, "strategy is one of 'first-fit', 'best-fit', 'concat'"),
+        ({"overlong": "ignore"}, "overlong is one of 'raise', 'split', 'cut', 'drop'"),
         ({"window": 0}, "window is at least 1"),
     ],
 )

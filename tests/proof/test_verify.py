@@ -220,8 +220,8 @@ def test_errors_of_the_users_own_say_where_in_the_chain() -> None:
         (lambda: hr.verify(numbers(), workers=(True,)), "verify: workers is an integer, got True"),
         (lambda: hr.verify(numbers(), max_batches=0), "max_batches is at least 1, got 0"),
         (lambda: verify(numbers(), max_batches="9"), "max_batches is an integer, got '9'"),
-        (lambda: verify(numbers(), mode="kernels"), "mode is 'threads' or 'processes'"),
-        (lambda: Kind(1, "explode"), "how is one of restore, break, rewind, kill"),
+        (lambda: verify(numbers(), mode="kernels"), "mode is one of 'threads', 'processes', got 'kernels'"),
+        (lambda: Kind(1, "explode"), "how is one of 'restore', 'break', 'rewind', 'kill'"),
         (lambda: hr.Stop(-1), "after is at least 0"),
     ],
 )

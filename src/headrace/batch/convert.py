@@ -15,7 +15,8 @@ from headrace.batch.column import Column
 from headrace.batch.columns import Bytes, Ragged, Strings
 from headrace.batch.sparse import Sparse
 from headrace.batch.tree import Tree, leaves, map_leaves
-from headrace.errors import DataError, PlanError
+from headrace.checks import one_of
+from headrace.errors import DataError
 
 Delivery = Callable[[Tree], Tree]
 
@@ -143,8 +144,7 @@ def deliver(to: str) -> Delivery:
         >>> deliver("numpy")({"x": np.arange(2)})
         {'x': array([0, 1])}
     """
-    if to not in DELIVERIES:
-        raise PlanError(f"batches are handed over as one of {', '.join(map(repr, DELIVERIES))}; got {to!r}")
+    one_of("Loader", "to", to, tuple(DELIVERIES))
     if to in _NEEDS:
         _framework(*_NEEDS[to])
     return DELIVERIES[to]

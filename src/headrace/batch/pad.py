@@ -12,7 +12,7 @@ from headrace import _native
 from headrace.batch.column import Column
 from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
-from headrace.checks import whole
+from headrace.checks import one_of, whole
 
 Side = Literal["left", "right"]
 
@@ -46,8 +46,7 @@ def pad(
         >>> hr.pad(hr.Ragged.from_rows([[1, 2, 3], [4]]), value=-1).tolist()
         [[1, 2, 3], [4, -1, -1]]
     """
-    if side not in ("left", "right"):
-        raise ValueError(f"side is 'left' or 'right', got {side!r}")
+    one_of("", "side", side, Side, error=ValueError)
     if not isinstance(column, Ragged):
         raise ValueError(f"pad takes a Ragged column, got {type(column).__name__}; make one by Ragged.from_rows")
     if isinstance(column.values, Sparse):

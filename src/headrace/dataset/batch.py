@@ -14,9 +14,7 @@ from headrace import plan as plans
 from headrace.batch.collate import collate
 from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, leaves, map_leaves, take
-from headrace.checks import whole_of
 from headrace.clock import Clock
-from headrace.dataset.arguments import size
 from headrace.dataset.lengths import BucketLengths, FoundLengths, LengthKey
 from headrace.dataset.measured import check_columns, measured_batches
 from headrace.dataset.node import (
@@ -152,13 +150,6 @@ class Bucket(BatchNode):
             is_whole=is_whole,
             advice="cut before the filter, or give each rank its share by Loader(rank=…, world_size=…)",
         )
-
-
-def bucket_sizes(batch_size: int | Sequence[int] | None) -> int | tuple[int, ...] | None:
-    """Records a batch, as a user gives them: one number, or one for each bucket."""
-    if isinstance(batch_size, Sequence) and not isinstance(batch_size, str):
-        return tuple(whole_of("bucket", "batch_size", number, 1) for number in batch_size)
-    return size("bucket", "batch_size", batch_size)
 
 
 def width_boundaries(width: int, count: int) -> tuple[int, ...]:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.batch.pad import Side
-from headrace.checks import whole_of
+from headrace.checks import one_of, whole_of
 from headrace.dataset.arguments import check_function, size
 from headrace.dataset.batch_ops import MapBatches, Pad, Padding, as_columns
 from headrace.dataset.node import BatchNode, steps
 from headrace.dataset.program import compile_program
-from headrace.errors import PlanError
 
 _AFTER_BATCH = "comes after batch(…) or bucket(…)"
 _BEFORE_BATCH = "comes before batch(…) or bucket(…)"
@@ -69,8 +68,7 @@ class Batches:
         Raises:
             PlanError: If an argument is out of range, or (when compiled) a column isn't there.
         """
-        if side not in ("left", "right"):
-            raise PlanError(f"pad: side is 'left' or 'right', got {side!r}")
+        one_of("pad", "side", side, Side)
         multiple_of, width = whole_of("pad", "multiple_of", multiple_of, 1), size("pad", "width", width)
         return Batches(Pad(self._node, Padding(value, as_columns(columns), side, multiple_of, width, lengths)))
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from headrace.checks import whole_of
 from headrace.dataset.arguments import size
-from headrace.dataset.batch import Batch, Bucket, bucket_sizes, growing_boundaries, width_boundaries
+from headrace.dataset.batch import Batch, Bucket, growing_boundaries, width_boundaries
 from headrace.dataset.batch_ops import as_columns
 from headrace.dataset.batches import Batches
 from headrace.dataset.node import Node
 from headrace.dataset.pack import Pack, check_value
 from headrace.errors import PlanError
-from headrace.plan.pack import Overlong, Strategy, check_choices
+from headrace.plan.bucket import check_bucket
+from headrace.plan.pack import Overlong, Strategy, check_pack
 
 if TYPE_CHECKING:
     from headrace.dataset.lengths import LengthKey
@@ -91,25 +92,15 @@ class Batching:
             >>> [batch.tolist() for batch in hr.Loader(data)]
             [[[1], [3]], [[2, 2, 2], [4, 4, 4]]]
         """
-        if (batch_size is None) == (max_tokens is None):
-            raise PlanError(f"bucket needs batch_size or max_tokens, one of them; got {batch_size} and {max_tokens}")
-        sizes = bucket_sizes(batch_size)
-        max_tokens = size("bucket", "max_tokens", max_tokens)
         width = size("bucket", "width", width)
         num_buckets = whole_of("bucket", "num_buckets", num_buckets, 1)
         if width is not None and boundaries is not None:
             raise PlanError("bucket takes width or boundaries, not both")
         if width is not None:
             boundaries = width_boundaries(width, num_buckets)
-        edges = growing_boundaries()
-        if boundaries is not None:
-            if isinstance(boundaries, str) or not isinstance(boundaries, Iterable):
-                raise PlanError(f"bucket: boundaries are a list of whole numbers, got {boundaries!r:.80}")
-            edges = tuple(whole_of("bucket", "boundaries", edge, 0) for edge in boundaries)
-        if list(edges) != sorted(set(edges)):
-            raise PlanError(f"bucket: boundaries ascend from 0 on, got {list(edges)}")
-        if isinstance(sizes, tuple) and len(sizes) != len(edges) + 1:
-            raise PlanError(f"bucket needs a batch_size for each of {len(edges) + 1} buckets, got {len(sizes)}")
+        elif boundaries is None:
+            boundaries = growing_boundaries()
+        sizes, max_tokens, edges = check_bucket(batch_size, max_tokens, boundaries)
         if window == "auto":
             window = 131_072 if sizes is None else 1000 * (max(sizes) if isinstance(sizes, tuple) else sizes)
         window = size("bucket", "window", window)
@@ -164,9 +155,8 @@ class Batching:
             >>> batch["tokens"].tolist(), batch["segment_ids"].tolist()
             ([[1, 1, 1, 2, 2], [3, 3, 3, 4, 0]], [[1, 1, 1, 2, 2], [1, 1, 1, 2, 0]])
         """
-        length, batch_size = whole_of("pack", "length", length, 1), whole_of("pack", "batch_size", batch_size, 1)
+        length, batch_size = check_pack(length, batch_size, strategy, overlong)
         window = size("pack", "window", 16_384 if window == "auto" else window)
-        check_choices(strategy, overlong)
         names = as_columns(columns)
         if names == ():
             raise PlanError("pack: columns names one column at least; leave it out to pack all with known lengths")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import get_args
 
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.leaf import SourceNode
-from headrace.formats.record_source import RecordStream, Recover, TFRecordSource, names_remote
+from headrace.formats.record_source import RecordStream, Recover, TFRecordSource, check_recover, names_remote
 from headrace.formats.sidecar import IndexMode, check_index_mode
 
 
@@ -60,6 +59,5 @@ def read_tfrecord(
         source = TFRecordSource(files, compression=compression, verify=verify, recover=recover, index=index)
         return Dataset(SourceNode(source))
     check_index_mode(index)
-    if recover not in get_args(Recover):
-        raise ValueError(f"recover is 'raise' or 'skip', got {recover!r}")
+    check_recover(recover)
     return Dataset(SourceNode(RecordStream(files, compression=compression, verify=verify, skip=recover == "skip")))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from headrace.batch.tree import Tree
@@ -22,6 +21,7 @@ from headrace.formats.objects import Indexable, LengthsOf, ObjectSource
 from headrace.formats.sidecar import IndexMode
 from headrace.formats.stream import StreamSource
 from headrace.formats.text import TextSource
+from headrace.plan.mix import Ending, check_mix
 
 
 def read_text(
@@ -201,7 +201,7 @@ def mix(
     weights: Sequence[float],
     *,
     seed: int | None = None,
-    stop: Literal["first", "all"] = "first",
+    stop: Ending = "first",
 ) -> Dataset:
     """Mixes datasets in fixed proportions.
 
@@ -224,10 +224,6 @@ def mix(
         >>> sorted(hr.mix([a, b], weights=[3, 1]))
         ['a', 'a', 'a', 'a', 'a', 'a', 'b', 'b']
     """
-    parts, weights = list(parts), list(weights)
-    weights = [float(weight) if isinstance(weight, (int, float, np.number)) else weight for weight in weights]
-    if not parts or len(parts) != len(weights):
-        raise PlanError(f"mix needs one weight for each dataset, got {len(parts)} datasets and {len(weights)} weights")
-    if stop not in ("first", "all"):
-        raise PlanError(f"mix: stop is 'first' or 'all', got {stop!r}")
-    return Dataset(Mix(tuple(dataset_nodes("mix", parts)), tuple(weights), seed, stop))
+    nodes = dataset_nodes("mix", parts)
+    shares, seed = check_mix(weights, len(nodes), seed, stop)
+    return Dataset(Mix(tuple(nodes), shares, seed, stop))

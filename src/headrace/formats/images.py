@@ -11,13 +11,13 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.checks import whole
+from headrace.checks import one_of, whole
 from headrace.errors import DataError, PlanError
 
 Fit: TypeAlias = Literal["stretch", "crop", "pad"]
@@ -278,20 +278,15 @@ def image_decoder(
             size = whole("size", sides[0], 1, 1 << 16), whole("size", sides[1], 1, 1 << 16)
         if ratio != "auto" and (isinstance(ratio, bool) or ratio not in (1, 2, 4, 8)):
             raise ValueError(f"ratio is 1, 2, 4, 8 or 'auto', got {ratio!r:.60}")
-        for name, value, known in (
-            ("fit", fit, get_args(Fit)),
-            ("interpolation", interpolation, get_args(Interpolation)),
-        ):
-            if value not in known:
-                raise ValueError(f"{name} is {', '.join(map(repr, known[:-1]))} or {known[-1]!r}, got {value!r:.60}")
+        one_of("", "fit", fit, Fit, error=ValueError)
+        one_of("", "interpolation", interpolation, Interpolation, error=ValueError)
         if size is None and (fit != "stretch" or ratio == "auto"):
             raise ValueError(f"{'fit' if fit != 'stretch' else 'ratio'} needs the size that pictures come to: size=…")
         try:
             named = np.dtype(dtype).name
         except TypeError:
             named = ""
-        if named not in get_args(PixelType):
-            raise ValueError(f"dtype is 'uint8' or 'float32', got {dtype!r:.60}")
+        one_of("", "dtype", named or dtype, PixelType, error=ValueError)
     except ValueError as error:
         raise PlanError(f"decode_image: {error}") from None
     by: Any = ratio if ratio == "auto" else int(ratio)

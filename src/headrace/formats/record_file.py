@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from headrace import _native
+from headrace.checks import one_of
 from headrace.errors import DataError
 from headrace.formats.packed import unpack
 from headrace.formats.remote import open_file
@@ -76,9 +77,8 @@ def check_compression(compression: str | None) -> Compression:
         ValueError: If there is none of that name.
     """
     name = compression.upper() if isinstance(compression, str) else "" if compression is None else None
-    if name not in get_args(Compression):
-        raise ValueError(f"compression is one of {', '.join(map(repr, get_args(Compression)))}, got {compression!r}")
-    return name  # type: ignore[return-value]
+    found: Compression = one_of("", "compression", compression if name is None else name, Compression, error=ValueError)
+    return found
 
 
 def find_compression(path: str) -> Compression:

@@ -6,13 +6,14 @@ import bisect
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.batch.columns import Bytes
+from headrace.checks import one_of
 from headrace.errors import DataError
 from headrace.formats import sidecar
 from headrace.formats.files import FileState, Paths, find_again, find_files, open_bytes, state_of
@@ -33,6 +34,17 @@ from headrace.formats.stream import StreamSource
 from headrace.formats.tfrecord import RecordReader
 
 Recover: TypeAlias = Literal["raise", "skip"]
+
+
+def check_recover(recover: object) -> None:
+    """Refuses what is no `Recover`.
+
+    Raises:
+        ValueError: As said.
+    """
+    one_of("", "recover", recover, Recover, error=ValueError)
+
+
 _TYPES: dict[str, type[np.generic]] = {"offsets": np.uint64, "lengths": np.uint64}
 _LOST_TYPES: dict[str, type[np.generic]] = {"lost": np.uint64, "reasons": np.uint8}
 _REMEDY = "copy or write the file again, or leave out what is damaged: recover='skip'"
@@ -94,8 +106,7 @@ class TFRecordSource(Source):
         index: IndexMode = "auto",
     ) -> None:
         check_index_mode(index)
-        if recover not in get_args(Recover):
-            raise ValueError(f"recover is 'raise' or 'skip', got {recover!r}")
+        check_recover(recover)
         self._compression = _checked(compression)
         self._verify = verify
         self._recover: Recover = recover

@@ -21,12 +21,13 @@ import logging
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.checks import one_of
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
 from headrace.formats.files import SIDECAR_SUFFIX
@@ -81,8 +82,7 @@ def check_index_mode(index: object) -> None:
     Raises:
         ValueError: As said.
     """
-    if index not in get_args(IndexMode):
-        raise ValueError(f"index is one of {', '.join(map(repr, get_args(IndexMode)))}, got {index!r}")
+    one_of("", "index", index, IndexMode, error=ValueError)
 
 
 def sidecar_path(path: str, kind: str = "") -> str:

@@ -15,7 +15,7 @@ from headrace.plan.bucket import BucketBatches
 from headrace.plan.filling import Filling
 from headrace.plan.interleave import Interleave
 from headrace.plan.mix import Mix
-from headrace.plan.order import Concat, Leaf, Repeat, Shard, Slice, Widen, Without, Zip
+from headrace.plan.order import Concat, Leaf, Repeat, Slice, Widen, Without, Zip
 from headrace.plan.pack import PackBatches, PackedRows
 from headrace.plan.permutation import Shuffle, WindowShuffle, seed_key
 from headrace.plan.rng import RecordRng, record_rng
@@ -38,7 +38,6 @@ __all__ = [
     "RecordRng",
     "Repeat",
     "Rows",
-    "Shard",
     "Shuffle",
     "Slice",
     "Widen",

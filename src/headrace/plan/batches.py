@@ -150,9 +150,7 @@ class FixedBatches(BatchPlan):
 
     def __init__(self, plan: Plan, size: int, drop_remainder: bool = False) -> None:
         self.plan = plan
-        self.size = whole_of("batch", "size", size, 1)
-        if self.size > MAX_LENGTH:
-            raise PlanError(f"batch needs a size of at most 2^62, got {size}")
+        self.size = whole_of("batch", "size", size, 1, MAX_LENGTH)
         self.drop_remainder = drop_remainder
         self._per_window = max(1, _WINDOW_RECORDS // self.size)
         n = plan.length
@@ -239,9 +237,7 @@ class Blocks(BatchPlan):
 
     def __init__(self, plan: Plan, size: int, span: int | None = None) -> None:
         self.plan = plan
-        self.size = whole_of("filter", "block", size, 1)
-        if self.size > MAX_LENGTH:
-            raise PlanError(f"filter needs a block of at most 2^62, got {size}")
+        self.size = whole_of("filter", "block", size, 1, MAX_LENGTH)
         self.span = None if span is None else min(whole_of("bucket", "window", span, 1), MAX_LENGTH)
         self._per_span = None if self.span is None else -(-self.span // self.size)
 

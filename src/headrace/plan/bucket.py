@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.checks import whole_of
+from headrace.checks import whole_of, wholes_of
 from headrace.errors import PlanError
 from headrace.plan.base import Plan
 from headrace.plan.batches import PlannedWindow
 from headrace.plan.filling import Filling
 from headrace.plan.rows import Rows
 from headrace.plan.windowed import Lengths, WindowedBatches
+
+
+def check_bucket(
+    batch_size: Any, max_tokens: Any, boundaries: Any
+) -> tuple[int | tuple[int, ...] | None, int | None, tuple[int, ...]]:
+    """What buckets are asked for, as Python's own numbers.
+
+    Args:
+        batch_size: Records a batch, one number or one for each bucket.
+        max_tokens: Tokens a batch; this or `batch_size` is None.
+        boundaries: Lengths at which a new bucket begins.
+
+    Raises:
+        PlanError: If one of them can't be, or they contradict each other.
+    """
+    if (batch_size is None) == (max_tokens is None):
+        raise PlanError(
+            f"bucket needs batch_size or max_tokens, one of them, got batch_size={batch_size!r:.60}, "
+            f"max_tokens={max_tokens!r:.60}"
+        )
+    edges = wholes_of("bucket", "boundaries", boundaries, 0)
+    for low, high in pairwise(edges):
+        if low >= high:
+            raise PlanError(f"bucket: boundaries ascend from 0 on, got {low} before {high}")
+    if max_tokens is not None:
+        return None, whole_of("bucket", "max_tokens", max_tokens, 1), edges
+    if isinstance(batch_size, (str, bytes)) or not isinstance(batch_size, Iterable):
+        return whole_of("bucket", "batch_size", batch_size, 1), None, edges
+    sizes = wholes_of("bucket", "batch_size", batch_size, 1)
+    if len(sizes) != len(edges) + 1:
+        raise PlanError(f"bucket needs a batch_size for each of {len(edges) + 1} buckets, got {len(sizes)}")
+    return sizes, None, edges
 
 
 class BucketBatches(WindowedBatches):
@@ -63,15 +96,8 @@ class BucketBatches(WindowedBatches):
         window: int | None,
         drop_remainder: bool = False,
     ) -> None:
-        if (batch_size is None) == (max_tokens is None):
-            raise PlanError(f"bucket needs either batch_size or max_tokens, got {batch_size} and {max_tokens}")
         super().__init__("bucket", plan, lengths, window)
-        self.batch_size = _sizes(batch_size, len(boundaries) + 1)
-        self.max_tokens = None if max_tokens is None else whole_of("bucket", "max_tokens", max_tokens, 1)
-        self.boundaries = tuple(whole_of("bucket", "boundaries", edge, 0) for edge in boundaries)
-        for low, high in pairwise(self.boundaries):
-            if low >= high:
-                raise PlanError(f"bucket needs ascending boundaries, got {low} before {high}")
+        self.batch_size, self.max_tokens, self.boundaries = check_bucket(batch_size, max_tokens, boundaries)
         self.drop_remainder = drop_remainder
         # No batch can be larger than a 64-bit number; neither can what the native code is asked for.
         largest = self.batch_size if isinstance(self.batch_size, int) else self.max_tokens
@@ -125,12 +151,3 @@ class BucketBatches(WindowedBatches):
         size = f"batch_size={sizes}" if self.max_tokens is None else f"max_tokens={self.max_tokens}"
         rest = ", drop_remainder" if self.drop_remainder else ""
         return f"bucket({size}, boundaries={list(self.boundaries)}, window={self.window_records}{rest})"
-
-
-def _sizes(batch_size: int | Sequence[int] | None, buckets: int) -> int | tuple[int, ...] | None:
-    if batch_size is None or not isinstance(batch_size, Sequence):
-        return None if batch_size is None else whole_of("bucket", "batch_size", batch_size, 1)
-    sizes = tuple(whole_of("bucket", "batch_size", size, 1) for size in batch_size)
-    if len(sizes) != buckets:
-        raise PlanError(f"bucket needs a batch_size for each of {buckets} buckets, got {len(sizes)}")
-    return sizes

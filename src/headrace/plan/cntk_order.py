@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.checks import whole_of
+from headrace.checks import LARGEST, one_of, whole_of
 from headrace.errors import PlanError
 
+Unit = Literal["chunks", "samples"]
 MAX_SEED = (1 << 64) - 1
 _MANY = 1 << 16
 
@@ -27,15 +28,12 @@ class CntkWindow:
     """
 
     size: int
-    unit: Literal["chunks", "samples"] = "chunks"
+    unit: Unit = "chunks"
 
     def __post_init__(self) -> None:
-        if self.unit not in ("chunks", "samples"):
-            raise PlanError(f"a window is counted in 'chunks' or 'samples', got {self.unit!r}")
+        one_of("a window", "its unit", self.unit, Unit)
         # Python's own integers: NumPy's overflow, and don't fit into the JSON of a state.
-        object.__setattr__(self, "size", whole_of("a window", "its size", self.size, 0))
-        if self.size >= 1 << 63:
-            raise PlanError(f"a window has a size in [0, 2^63), got {self.size}")
+        object.__setattr__(self, "size", whole_of("a window", "its size", self.size, 0, LARGEST))
 
 
 class CntkOrder:
@@ -69,9 +67,7 @@ class CntkOrder:
         self._samples = np.ascontiguousarray(samples, np.uint64)
         if len(self._chunks) != len(self._samples) + 1 or self._chunks[0] != 0 or (np.diff(self._chunks) <= 0).any():
             raise PlanError("chunks ascend from 0, one more than there are numbers of samples")
-        seed = whole_of("an order", "its seed", seed, 0)
-        if seed > MAX_SEED:
-            raise PlanError(f"seed is an integer in [0, 2^64), got {seed}")
+        seed = whole_of("an order", "its seed", seed, 0, MAX_SEED)
         self._window = window
         self.seed = seed
         self.length = int(self._chunks[-1])

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
+from headrace.checks import one_of, whole_of
 from headrace.errors import PlanError
 from headrace.plan.base import MAX_LENGTH, Epochs, Plan, common_slots, locate_chosen
 from headrace.plan.order import Repeat
 from headrace.plan.permutation import seed_key
 from headrace.plan.rows import Rows
+
+Ending = Literal["first", "all"]
 
 MAX_PATTERN = 4096
 """Weights that are multiples of 1/n for an n up to this are kept exactly."""
@@ -23,6 +26,36 @@ MAX_CELL = 64
 """Neighbouring positions whose choices are shuffled among themselves: one turn of the pattern, or so many of it."""
 
 _MIX = 0x6D6978  # "mix" in ASCII: keeps the choices apart from a shuffle with the same seed
+
+
+def check_mix(weights: Any, count: int, seed: Any, stop: Any) -> tuple[tuple[float, ...], int | None]:
+    """What a mixture is asked for.
+
+    Args:
+        weights: A number for each part.
+        count: How many parts there are.
+        seed: Of the choices, or None.
+        stop: When it ends.
+
+    Returns:
+        Weights and seed as Python's own numbers.
+
+    Raises:
+        PlanError: If one of them can't be.
+    """
+    one_of("mix", "stop", stop, Ending)
+    seed = None if seed is None else whole_of("mix", "seed", seed, None)
+    if isinstance(weights, (str, bytes)) or not isinstance(weights, Iterable):
+        raise PlanError(f"mix: weights is a list of numbers, one for each part, got {weights!r:.80}")
+    weights = tuple(weights)
+    if not count or len(weights) != count:
+        raise PlanError(f"mix needs a weight for each part, one part at least, got {len(weights)} for {count}")
+    if count > MAX_PATTERN // 4:
+        raise PlanError(f"mix takes at most {MAX_PATTERN // 4} parts, got {count}; join some of them by concat first")
+    for number, weight in enumerate(weights):
+        if not isinstance(weight, (int, float, np.integer, np.floating)) or not 0 < weight < math.inf:
+            raise PlanError(f"mix needs positive, finite weights, got {weight!r:.80} in place {number}")
+    return tuple(float(weight) for weight in weights), seed
 
 
 class Mix(Plan):
@@ -59,15 +92,12 @@ class Mix(Plan):
         plans: Sequence[Plan],
         weights: Sequence[float],
         seed: int | None = None,
-        stop: Literal["first", "all"] = "first",
+        stop: Ending = "first",
     ) -> None:
-        if stop not in ("first", "all"):
-            raise PlanError(f"mix needs stop='first' or 'all', got {stop!r}")
-        self.seed = seed
+        self.weights, self.seed = check_mix(weights, len(plans), seed, stop)
         self.stop = stop
         self.slots = common_slots(plans, "mix")
-        self._key = 0 if seed is None else _native.absorb(seed_key(seed), _MIX)
-        self.weights = _checked(weights, len(plans))
+        self._key = 0 if self.seed is None else _native.absorb(seed_key(self.seed), _MIX)
         self._pattern = _Pattern(_apportion(self.weights))
         self.length = self._length([plan.length for plan in plans])
         self.plans = tuple(plans) if stop == "first" else self._repeated(plans)
@@ -137,17 +167,6 @@ class _Pattern:
         """How many records of a plan stand before a position."""
         turns, place = divmod(position, self.size)
         return turns * int(self.counts[plan]) + int(self._places[plan].searchsorted(place))
-
-
-def _checked(weights: Sequence[float], plans: int) -> tuple[float, ...]:
-    if len(weights) != plans:
-        raise PlanError(f"mix needs a weight for each of {plans} plans, got {len(weights)}")
-    if plans > MAX_PATTERN // 4:
-        raise PlanError(f"mix takes at most {MAX_PATTERN // 4} plans, got {plans}; join some of them by concat first")
-    for number, weight in enumerate(weights):
-        if not isinstance(weight, (int, float, np.integer, np.floating)) or not 0 < weight < math.inf:
-            raise PlanError(f"mix needs positive, finite weights, got {weight!r} in place {number}")
-    return tuple(float(weight) for weight in weights)
 
 
 def _apportion(weights: Sequence[float]) -> NDArray[np.int64]:

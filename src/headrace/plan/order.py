@@ -87,25 +87,6 @@ class Slice(Plan):
         return f"slice({self.start}, {self.stop}, {self.step})"
 
 
-class Shard(Slice):
-    """One of `count` parts of a plan: the records whose position is `index` modulo `count`.
-
-    Raises:
-        PlanError: If `index` is not in `[0, count)`.
-    """
-
-    def __init__(self, plan: Plan, index: int, count: int) -> None:
-        count = whole_of("shard", "count", count, 1)
-        index = whole_of("shard", "index", index, 0)
-        if index >= count:
-            raise PlanError(f"shard needs an index below the count of {count}, got {index}; shards are numbered from 0")
-        super().__init__(plan, start=index, step=count)
-
-    def describe(self) -> str:
-        """Index and count."""
-        return f"shard(index={self.start}, count={self.step})"
-
-
 class Repeat(Plan):
     """Several passes over a plan as one epoch.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.checks import whole_of
+from headrace.checks import one_of, whole_of
 from headrace.errors import PlanError
 from headrace.plan.base import MAX_LENGTH, Plan
 from headrace.plan.batches import Window
@@ -63,15 +63,15 @@ class PackedRows(Rows):
         return PackedRows(own.ids, own.passes, own.rows // world_size, own.begins, own.counts, rows)
 
 
-def check_choices(strategy: Strategy, overlong: Overlong) -> None:
-    """Refuses what isn't among the ways to pack.
+def check_pack(length: Any, batch_size: Any, strategy: Any, overlong: Any) -> tuple[int, int]:
+    """What rows are asked for: their length and their number in a batch, as Python's own numbers.
 
     Raises:
-        PlanError: If one of them is unknown.
+        PlanError: If one of the arguments can't be.
     """
-    for name, choice, kinds in (("strategy", strategy, Strategy), ("overlong", overlong, Overlong)):
-        if choice not in get_args(kinds):
-            raise PlanError(f"pack: {name} is one of {', '.join(get_args(kinds))}, got {choice!r:.80}")
+    one_of("pack", "strategy", strategy, Strategy)
+    one_of("pack", "overlong", overlong, Overlong)
+    return whole_of("pack", "length", length, 1, _MAX_ROW), whole_of("pack", "batch_size", batch_size, 1)
 
 
 class PackBatches(WindowedBatches):
@@ -119,11 +119,8 @@ class PackBatches(WindowedBatches):
         drop_remainder: bool = False,
     ) -> None:
         super().__init__("pack", plan, lengths, window)
-        self.row_length = whole_of("pack", "length", length, 1)
-        self.batch_size = min(whole_of("pack", "batch_size", batch_size, 1), MAX_LENGTH)
-        if self.row_length > _MAX_ROW:
-            raise PlanError(f"pack needs rows of fewer than 2^31 items, got length {length}")
-        check_choices(strategy, overlong)
+        self.row_length, batch_size = check_pack(length, batch_size, strategy, overlong)
+        self.batch_size = min(batch_size, MAX_LENGTH)
         self.strategy = strategy
         self.overlong: Overlong = "split" if strategy == "concat" and overlong == "raise" else overlong
         self.drop_remainder = drop_remainder

@@ -102,9 +102,7 @@ class WindowShuffle(Plan):
 
     def __init__(self, plan: Plan, seed: int, window: int) -> None:
         self._key = seed_key(seed)
-        self.window = whole_of("shuffle", "window", window, 1)
-        if self.window > MAX_SHUFFLED:
-            raise PlanError(f"shuffle needs a window of at most 2^48 positions, got {window}")
+        self.window = whole_of("shuffle", "window", window, 1, MAX_SHUFFLED)
         self.plan = plan
         self.seed = seed
         self.length = plan.length

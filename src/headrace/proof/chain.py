@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from headrace.checks import whole_of
-from headrace.errors import PlanError
+from headrace.checks import one_of, whole_of
 
 How = Literal["restore", "break", "rewind", "kill"]
 
@@ -40,8 +39,7 @@ class Stop:
 
     def __post_init__(self) -> None:
         """Refuses what can't be."""
-        if self.how not in get_args(How):
-            raise PlanError(f"Stop: how is one of {', '.join(get_args(How))}, got {self.how!r}")
+        one_of("Stop", "how", self.how, How)
         for name, least in (("after", 0), ("workers", 0), ("world_size", 1), ("back", 1)):
             object.__setattr__(self, name, whole_of("Stop", name, getattr(self, name), least))
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from headrace.batch.convert import deliver
 from headrace.batch.tree import Tree
-from headrace.checks import whole_of, wholes_of
+from headrace.checks import one_of, whole_of, wholes_of
 from headrace.dataset import Batches, Dataset
 from headrace.engine import Mode
 from headrace.errors import PlanError, StateError, VerificationError, add_note
@@ -73,8 +73,8 @@ def verify(
     workers = wholes_of("verify", "workers", workers, 0, some=True)
     ranks = wholes_of("verify", "ranks", ranks, 1, some=True)
     max_batches = whole_of("verify", "max_batches", max_batches, 1)
-    if mode not in (None, "threads", "processes"):
-        raise PlanError(f"verify: mode is 'threads' or 'processes', got {mode!r:.80}")
+    if mode is not None:
+        one_of("verify", "mode", mode, ("threads", "processes"))
     foreign = foreign_maker(data)
     make = _maker(data, mode) if foreign is None else None
     given: int | None = None
