@@ -17,10 +17,14 @@ from typing import Any
 import pytest
 
 import headrace
+from tests.shell import Shell
 
 ROOT = pathlib.Path(headrace.__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SNIPPET = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SNIPPET = re.compile(r"^```(python|console|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COURSE = [ROOT / "docs" / f"nmt-tutorial{part}.md" for part in ("", "-training", "-attention", "-tips")]
+# Pages that go on from each other run in one folder and one session, the others alone.
+SESSIONS = [COURSE, *([page] for page in PAGES if page not in COURSE)]
 
 
 def modules() -> list[str]:
@@ -46,22 +50,36 @@ def test_examples_in_docstrings(name: str) -> None:
     assert results.failed == 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_snippets_of_pages(page: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The snippets of a page run one after another, as a reader would type them."""
-    snippets = SNIPPET.findall(page.read_text())
-    if any("torch" in snippet or "headrace.nmt" in snippet for _, snippet in snippets):
+@pytest.mark.parametrize("pages", SESSIONS, ids=lambda pages: str(pages[0].relative_to(ROOT)))
+def test_snippets_of_pages(
+    pages: list[pathlib.Path], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The snippets of a page run one after another, as a reader would type them.
+
+    Of commands of the shell those run that are on the pages on translation; the others install things.
+    """
+    snippets = [(page, language, text) for page in pages for language, text in SNIPPET.findall(page.read_text())]
+    if any("torch" in snippet or "headrace.nmt" in snippet for *_, snippet in snippets):
         pytest.importorskip("torch")
-    if any(language == "console" for language, _ in snippets):
+    if any(language == "console" for _, language, _ in snippets):
         pytest.importorskip("typer")
         pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
+    shell = Shell(tmp_path) if pages[0].name.startswith("nmt") else None
+    if shell is not None:
+        import torch
+
+        threads = torch.get_num_threads()
+        request.addfinalizer(lambda: torch.set_num_threads(threads))
+        torch.set_num_threads(1)  # two that share a small matrix wait for each other on a busy machine
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for number, (language, snippet) in enumerate(snippets, 1):
+    for number, (page, language, snippet) in enumerate(snippets, 1):
         if language == "console":
             run_console(snippet)
-        else:
+        elif language == "python":
             exec(compile(snippet, f"{page.name}, snippet {number}", "exec"), namespace)
+        elif shell is not None:
+            shell.run(snippet)
 
 
 def run_console(snippet: str) -> None:
