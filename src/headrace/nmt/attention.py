@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from headrace.nmt.cells import States
 from headrace.nmt.hparams import HParams
+from headrace.nmt.steady import multiply, tanh
 
 __all__ = ["AttentionMechanism", "BahdanauAttention", "LuongAttention", "Memory", "State", "make_attention"]
 
@@ -49,7 +50,7 @@ class AttentionMechanism(nn.Module):
 
     def keys(self, values_BSD: Tensor) -> Tensor:
         """Returns what queries are compared with, once for all steps."""
-        return values_BSD @ self.memory_layer_DU
+        return multiply(values_BSD, self.memory_layer_DU)
 
     def scores(self, query_BQU: Tensor, keys_BSU: Tensor) -> Tensor:
         """Compares queries with keys: (B, Q, S)."""
@@ -64,7 +65,9 @@ class AttentionMechanism(nn.Module):
 
     def vector(self, query_BU: Tensor, context_BD: Tensor) -> Tensor:
         """Returns the attention vector."""
-        return context_BD if self.layer_CU is None else torch.cat([query_BU, context_BD], dim=1) @ self.layer_CU
+        if self.layer_CU is None:
+            return context_BD
+        return multiply(torch.cat([query_BU, context_BD], dim=1), self.layer_CU)
 
 
 class LuongAttention(AttentionMechanism):
@@ -102,11 +105,11 @@ class BahdanauAttention(AttentionMechanism):
 
     def scores(self, query_BQU: Tensor, keys_BSU: Tensor) -> Tensor:
         """Compares queries with keys."""
-        sum_BQSU = (query_BQU @ self.query_layer_UU)[:, :, None] + keys_BSU[:, None]
+        sum_BQSU = multiply(query_BQU, self.query_layer_UU)[:, :, None] + keys_BSU[:, None]
         v_U: Tensor = self.v_U
         if self.length is not None and self.bias_U is not None:
             sum_BQSU, v_U = sum_BQSU + self.bias_U, v_U * (self.length / v_U.norm())
-        return torch.tanh(sum_BQSU) @ v_U
+        return multiply(tanh(sum_BQSU), v_U[:, None]).squeeze(3)
 
 
 def make_attention(hparams: HParams) -> AttentionMechanism | None:

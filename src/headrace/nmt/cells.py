@@ -15,6 +15,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from headrace.nmt.hparams import HParams
+from headrace.nmt.steady import multiply, sigmoid, tanh
 
 __all__ = [
     "Cell",
@@ -79,10 +80,10 @@ class LSTMCell(Cell):
     def forward(self, x_BI: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """Returns the output and the next state, (c_BU, h_BU)."""
         c_BU, h_BU = state
-        gates_BG = torch.cat([x_BI, h_BU], dim=1) @ self.kernel_IG + self.bias_G
+        gates_BG = multiply(torch.cat([x_BI, h_BU], dim=1), self.kernel_IG, self.bias_G)
         i, j, f, o = gates_BG.chunk(4, dim=1)
-        c_BU = c_BU * torch.sigmoid(f + self.forget_bias) + torch.sigmoid(i) * torch.tanh(j)
-        h_BU = torch.tanh(c_BU) * torch.sigmoid(o)
+        c_BU = c_BU * sigmoid(f + self.forget_bias) + sigmoid(i) * tanh(j)
+        h_BU = tanh(c_BU) * sigmoid(o)
         return h_BU, (c_BU, h_BU)
 
 
@@ -105,11 +106,11 @@ class LayerNormLSTMCell(Cell):
     def forward(self, x_BI: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """Returns the output and the next state, (c_BU, h_BU)."""
         c_BU, h_BU = state
-        gates_BG = torch.cat([x_BI, h_BU], dim=1) @ self.kernel_IG
+        gates_BG = multiply(torch.cat([x_BI, h_BU], dim=1), self.kernel_IG)
         i, j, f, o = (norm(gate_BU) for norm, gate_BU in zip(self.norms, gates_BG.chunk(4, dim=1), strict=False))
-        c_BU = c_BU * torch.sigmoid(f + self.forget_bias) + torch.sigmoid(i) * torch.tanh(j)
+        c_BU = c_BU * sigmoid(f + self.forget_bias) + sigmoid(i) * tanh(j)
         c_BU = self.norms[4](c_BU)
-        h_BU = torch.tanh(c_BU) * torch.sigmoid(o)
+        h_BU = tanh(c_BU) * sigmoid(o)
         return h_BU, (c_BU, h_BU)
 
 
@@ -129,9 +130,10 @@ class GRUCell(Cell):
     def forward(self, x_BI: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """Returns the output and the next state, which are the same."""
         (h_BU,) = state
-        gates = torch.sigmoid(torch.cat([x_BI, h_BU], dim=1) @ self.gates_kernel + self.gates_bias)
+        gates = sigmoid(multiply(torch.cat([x_BI, h_BU], dim=1), self.gates_kernel, self.gates_bias))
         r, u = gates.chunk(2, dim=1)
-        candidate_BU = torch.tanh(torch.cat([x_BI, r * h_BU], dim=1) @ self.candidate_kernel_IU + self.candidate_bias_U)
+        fed_BI = torch.cat([x_BI, r * h_BU], dim=1)
+        candidate_BU = tanh(multiply(fed_BI, self.candidate_kernel_IU, self.candidate_bias_U))
         h_BU = u * h_BU + (1.0 - u) * candidate_BU
         return h_BU, (h_BU,)
 
@@ -154,10 +156,10 @@ class CudnnGRUCell(Cell):
     def forward(self, x_BI: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """Returns the output and the next state, which are the same."""
         (h_BU,) = state
-        gates = torch.sigmoid(torch.cat([x_BI, h_BU], dim=1) @ self.gates_kernel + self.gates_bias)
+        gates = sigmoid(multiply(torch.cat([x_BI, h_BU], dim=1), self.gates_kernel, self.gates_bias))
         r, u = gates.chunk(2, dim=1)
-        hidden_BU = h_BU @ self.hidden_kernel_UU + self.hidden_bias_U
-        candidate_BU = torch.tanh(x_BI @ self.input_kernel_IU + self.input_bias_U + r * hidden_BU)
+        hidden_BU = multiply(h_BU, self.hidden_kernel_UU, self.hidden_bias_U)
+        candidate_BU = tanh(multiply(x_BI, self.input_kernel_IU, self.input_bias_U) + r * hidden_BU)
         h_BU = u * h_BU + (1.0 - u) * candidate_BU
         return h_BU, (h_BU,)
 
@@ -173,14 +175,14 @@ class NASCell(Cell):
     def forward(self, x_BI: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """Returns the output and the next state, (c_BU, h_BU)."""
         c_BU, h_BU = state
-        x = (x_BI @ self.kernel).chunk(8, dim=1)
-        h = (h_BU @ self.recurrent_kernel).chunk(8, dim=1)
-        one = torch.tanh(torch.sigmoid(x[0] + h[0]) * torch.relu(x[1] + h[1]))
-        two = torch.tanh(torch.sigmoid(x[2] + h[2]) + torch.relu(x[3] * h[3]))
-        three = torch.tanh(torch.tanh(x[4] + h[4]) * torch.sigmoid(x[5] + h[5]))
-        four = torch.sigmoid(torch.tanh(x[6] + h[6]) + torch.sigmoid(x[7] + h[7]))
-        c_BU = torch.tanh(one + c_BU) * two
-        h_BU = torch.tanh(c_BU * torch.tanh(three + four))
+        x = multiply(x_BI, self.kernel).chunk(8, dim=1)
+        h = multiply(h_BU, self.recurrent_kernel).chunk(8, dim=1)
+        one = tanh(sigmoid(x[0] + h[0]) * torch.relu(x[1] + h[1]))
+        two = tanh(sigmoid(x[2] + h[2]) + torch.relu(x[3] * h[3]))
+        three = tanh(tanh(x[4] + h[4]) * sigmoid(x[5] + h[5]))
+        four = sigmoid(tanh(x[6] + h[6]) + sigmoid(x[7] + h[7]))
+        c_BU = tanh(one + c_BU) * two
+        h_BU = tanh(c_BU * tanh(three + four))
         return h_BU, (c_BU, h_BU)
 
 

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from headrace.nmt.steady import multiply, tanh
+
 __all__ = ["CharEncoder", "word_bytes"]
 
 LONGEST = 50  # bytes of a word, its two marks included
@@ -67,7 +69,7 @@ class CharEncoder(nn.Module):
         symbols_WL = self.bytes_VL[different_W].long()
         pad_WLE = F.embedding(symbols_WL, self.embedding) * (symbols_WL != PAD).unsqueeze(2)
         around = F.pad(pad_WLE, (0, 0, _SPAN // 2, _SPAN // 2)).unfold(1, _SPAN, 1)  # (W, L, E, span)
-        values_WLU = around.flatten(2) @ self.kernel + self.bias_U
+        values_WLU = multiply(around.flatten(2), self.kernel, self.bias_U)
         values_WLU = values_WLU.masked_fill((symbols_WL == PAD).unsqueeze(2), float("-inf"))
-        vectors_WU = torch.tanh(values_WLU.amax(dim=1).nan_to_num(neginf=0.0))
+        vectors_WU = tanh(values_WLU.amax(dim=1).nan_to_num(neginf=0.0))
         return vectors_WU[place]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor
 
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Batch, Memory, Seq2Seq, State
+from headrace.nmt.steady import add_up, exp, log
 
 __all__ = ["Ensemble"]
 
@@ -46,6 +48,11 @@ class Ensemble:
         return self.models[0].hparams
 
     @property
+    def parts(self) -> tuple[Seq2Seq, ...]:
+        """The models."""
+        return self.models
+
+    @property
     def dtype(self) -> torch.dtype:
         """The type of probabilities."""
         return self.models[0].dtype
@@ -68,7 +75,7 @@ class Ensemble:
         steps = [model.step(words_R, state, memory) for model, state, memory in each]
         outputs, after, weights = zip(*steps, strict=True)
         looked = [weights_RS for weights_RS in weights if weights_RS is not None]
-        return outputs, after, torch.stack(looked).mean(dim=0) if looked else None
+        return outputs, after, add_up(looked) / len(looked) if looked else None
 
     def logits(self, outputs: Sequence[Tensor]) -> Tensor:
         """Returns the log-probabilities of the words."""
@@ -80,4 +87,6 @@ class Ensemble:
 
     def _mean(self, logits: Sequence[Tensor]) -> Tensor:
         """Returns the logarithm of the mean of the probabilities."""
-        return torch.stack([part.log_softmax(dim=-1) for part in logits]).logsumexp(dim=0) - math.log(len(logits))
+        log_p = [part.log_softmax(dim=-1) for part in logits]
+        most = reduce(torch.maximum, log_p)
+        return most + log(add_up([exp(part - most) for part in log_p])) - math.log(len(log_p))

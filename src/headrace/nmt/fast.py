@@ -52,7 +52,7 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
     x_NU, y_NU = model.embed(source.take(batch.src_BS.t()), target.take(batch.tgt_in_TB))
     # The encoder has the sentences in the order of their sources, the decoder in that of their targets.
     rank_B = torch.empty_like(target.order_B)
-    rank_B[target.order_B] = torch.arange(len(rank_B))
+    rank_B[target.order_B] = torch.arange(len(rank_B), device=rank_B.device)
     to_target_B = rank_B[source.order_B]
 
     outputs, states = [], []
@@ -109,8 +109,8 @@ def lstm_cells(stack: Stack) -> list[LSTMCell]:
 def _sigmoid_weights(cell: LSTMCell) -> tuple[Tensor, Tensor]:
     """Returns kernel and bias of a cell for gates that are all sigmoids, the forget bias included."""
     units = len(cell.bias_G) // 4
-    doubled_G = torch.tensor([1.0, 2.0, 1.0, 1.0]).repeat_interleave(units)
-    forget_G = torch.tensor([0.0, 0.0, cell.forget_bias, 0.0]).repeat_interleave(units)
+    doubled_G = cell.bias_G.new_tensor([1.0, 2.0, 1.0, 1.0]).repeat_interleave(units)
+    forget_G = cell.bias_G.new_tensor([0.0, 0.0, cell.forget_bias, 0.0]).repeat_interleave(units)
     return cell.kernel_IG * doubled_G, cell.bias_G * doubled_G + forget_G
 
 

@@ -1,12 +1,13 @@
 """Matrix products for training on a CPU, by the fastest kernel that PyTorch ships.
 
 PyTorch multiplies float32 matrices with MKL, which on CPUs of other makers than Intel reaches half of what oneDNN does;
-oneDNN is in the same binary, behind an operator made for compiled graphs. bfloat16 always goes to oneDNN. Where the
-operator is missing, or the tensors are not on a CPU, the ordinary product is taken.
+oneDNN is in the same binary, behind an operator made for compiled graphs. bfloat16 always goes to oneDNN. On Intel's
+CPUs, where the operator is missing, or the tensors are not on a CPU, the ordinary product is taken.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-__all__ = ["linear", "product", "product_plus"]
+__all__ = ["linear", "product", "product_plus", "takes"]
 
 
 def _find_operator() -> Any:
@@ -28,12 +29,24 @@ def _find_operator() -> Any:
     return operator if [result.item() for result in results] == [11.0, 16.0] else None
 
 
-_operator = _find_operator()
+def _made_by_intel() -> bool:
+    try:
+        return "GenuineIntel" in Path("/proc/cpuinfo").read_text(errors="replace")[:1000]
+    except OSError:
+        return False
+
+
+_operator: Any = None if _made_by_intel() else _find_operator()
+
+
+def takes(dtype: torch.dtype) -> bool:
+    """Says whether products of this type go to the operator."""
+    return _operator is not None and dtype == torch.float32
 
 
 def product(a_MK: Tensor, b_KN: Tensor) -> Tensor:
     """Returns `a @ b`; not differentiable."""
-    if _operator is None or a_MK.device.type != "cpu" or a_MK.dtype != torch.float32:
+    if not takes(a_MK.dtype) or a_MK.device.type != "cpu":
         return a_MK @ b_KN
     result: Tensor = _operator.default(a_MK, b_KN.t(), None, "none", [], "")
     return result
@@ -41,7 +54,7 @@ def product(a_MK: Tensor, b_KN: Tensor) -> Tensor:
 
 def product_plus(a_MK: Tensor, b_KN: Tensor, c: Tensor) -> Tensor:
     """Returns `a @ b + c` for c of shape (M, N) or (N,); not differentiable."""
-    if _operator is None or a_MK.device.type != "cpu" or a_MK.dtype != torch.float32:
+    if not takes(a_MK.dtype) or a_MK.device.type != "cpu":
         return torch.addmm(c, a_MK, b_KN)
     result: Tensor = (
         _operator.default(a_MK, b_KN.t(), c, "none", [], "")

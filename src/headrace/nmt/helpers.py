@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from headrace.nmt.steady import log
+
 __all__ = ["GreedyEmbeddingHelper", "Helper", "SampleEmbeddingHelper", "seed_of"]
 
 
@@ -58,7 +60,7 @@ class SampleEmbeddingHelper:
         waits = [
             torch.empty(logits_RV.shape[1]).exponential_(generator=self.generators[row]) for row in rows_R.tolist()
         ]
-        noise_RV = -torch.stack(waits).to(logits_RV.dtype).log()
+        noise_RV = -log(torch.stack(waits).to(logits_RV))
         words_R = (scaled_RV + noise_RV).argmax(dim=1)
         return words_R, F.log_softmax(logits_RV, dim=1).gather(1, words_R[:, None])[:, 0]
 

@@ -202,6 +202,11 @@ class HParams:
         return self.num_units * (2 if self.encoder_type == "bi" else 1)
 
     @property
+    def head_width(self) -> int:
+        """Width of the vectors that attention compares."""
+        return self.num_units // (self.num_heads if self.architecture == "transformer" else 1)
+
+    @property
     def ffn_width(self) -> int:
         """Width of a Transformer's feed-forward layers."""
         return 4 * self.num_units if self.ffn_units is None else self.ffn_units

@@ -143,8 +143,7 @@ class Translator:
         ids = self.vocabs.src.encode(texts, max_length=self.hparams.src_max_len_infer, separators=SEPARATORS)
         order = list(range(len(texts)))
         if not self.hparams.whole_batch_limit:  # which goes by batches of neighbouring lines
-            # Others in a batch may change a last bit of a sentence's numbers; this order is that of the sentences.
-            order.sort(key=lambda i: (len(ids[i]), texts[i]))
+            order.sort(key=lambda i: (len(ids[i]), texts[i]))  # by length, for less padding
         found: list[list[Translation]] = [[] for _ in texts]
         model = self.models
         dictionary = read_dictionary(self.hparams.unk_dictionary) if self.hparams.unk_dictionary else None

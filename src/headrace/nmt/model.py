@@ -30,6 +30,7 @@ from headrace.nmt.cells import Stack, States
 from headrace.nmt.chars import CharEncoder
 from headrace.nmt.hparams import HParams
 from headrace.nmt.sampled import Candidates, draw_candidates, sampled_cross_entropy
+from headrace.nmt.steady import multiply
 from headrace.nmt.transformer import TransformerDecoder, TransformerEncoder
 
 __all__ = ["Batch", "Decoder", "Encoder", "Masks", "Memory", "Seq2Seq", "State"]
@@ -354,6 +355,11 @@ class Seq2Seq(nn.Module):
         return self.decoder.start(len(src_BS), memory_SBD, real_SB, encoded)
 
     @property
+    def parts(self) -> tuple[Seq2Seq, ...]:
+        """The models that translate, as an `Ensemble` has several."""
+        return (self,)
+
+    @property
     def dtype(self) -> torch.dtype:
         """The type of the weights."""
         return self.projection_UV.dtype
@@ -369,7 +375,7 @@ class Seq2Seq(nn.Module):
 
     def logits(self, output_RU: Tensor) -> Tensor:
         """Returns the logits of the words that outputs of the decoder predict."""
-        return output_RU @ self.projection_UV
+        return multiply(output_RU, self.projection_UV)
 
     def outputs(self, batch: Batch, masks: Masks | None = None) -> Tensor:
         """Returns what predicts every target word given the right words before it: (T, B, U)."""
@@ -397,6 +403,6 @@ class Seq2Seq(nn.Module):
         if masks is not None and masks.candidates is not None:
             losses_N = sampled_cross_entropy(output_NU, self.projection_UV, words_N, masks.candidates)
         else:
-            logits_NV, smoothing = output_NU @ self.projection_UV, self.smoothing
+            logits_NV, smoothing = self.logits(output_NU), self.smoothing
             losses_N = F.cross_entropy(logits_NV, words_N, reduction="none", label_smoothing=smoothing)
         return (losses_N * batch.real_TB.flatten()).sum() / len(batch.src_BS)

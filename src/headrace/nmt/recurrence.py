@@ -90,7 +90,7 @@ def pack(lengths_B: Tensor) -> Packing:
         step_N=F.pad(step_N, (0, rest)),
         sentence_N=F.pad(sentence_N, (0, rest)),
         previous_N=F.pad(starts_T[step_N[later] - 1] + sentence_N[later], (0, rest)),
-        last_B=starts_T[sorted_B - 1] + torch.arange(batch),
+        last_B=starts_T[sorted_B - 1] + torch.arange(batch, device=lengths_B.device),
         reversed_N=F.pad(starts_T[sorted_B[sentence_N] - 1 - step_N] + sentence_N, (0, rest)),
     )
 

@@ -23,6 +23,7 @@ from torch import Generator, Tensor, nn
 from headrace.nmt.attention import Memory, State
 from headrace.nmt.cells import CellState, States, draw_mask
 from headrace.nmt.hparams import HParams
+from headrace.nmt.steady import add_up, multiply
 
 __all__ = ["DecoderLayer", "EncoderLayer", "MultiHeadAttention", "TransformerDecoder", "TransformerEncoder"]
 
@@ -71,7 +72,7 @@ class Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Applies it to the last dimension."""
-        return x @ self.kernel_IO + self.bias_O
+        return multiply(x, self.kernel_IO, self.bias_O)
 
 
 class MultiHeadAttention(nn.Module):
@@ -101,7 +102,8 @@ class MultiHeadAttention(nn.Module):
             seen_BQS: What each may see; sizes of 1 stand for all.
         """
         parts = self.query(x_BQU), keys_BSU, values_BSU
-        q_BHQE, k_BHSE, v_BHSE = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in parts)
+        # Contiguous also where there is one sentence, for the products to be made by the same code.
+        q_BHQE, k_BHSE, v_BHSE = (part.unflatten(2, (self.heads, -1)).transpose(1, 2).contiguous() for part in parts)
         scores_BHQS = q_BHQE @ k_BHSE.transpose(2, 3) * q_BHQE.shape[3] ** -0.5
         weights_BHQS = scores_BHQS.masked_fill(~seen_BQS[:, None], -math.inf).softmax(dim=3)
         taken_BQU = (weights_BHQS @ v_BHSE).transpose(1, 2).flatten(2)
@@ -250,7 +252,11 @@ class TransformerDecoder(nn.Module):
         The attention weights are those of the top layer, the mean of its heads.
         """
         output_R1U, past, weights_BHQS = self.read(x_BU[:, None], state.cells, memory, dropper(masks))
-        weights_RS = None if weights_BHQS is None else weights_BHQS.mean(dim=1).flatten(0, 1)
+        weights_RS = (
+            None
+            if weights_BHQS is None
+            else (add_up([*weights_BHQS.unbind(dim=1)]) / weights_BHQS.shape[1]).flatten(0, 1)
+        )
         return output_R1U[:, 0], State(past, None), weights_RS
 
     def read(
