@@ -93,6 +93,55 @@ def test_a_damaged_checkpoint_is_passed_over_and_said_so(tmp_path: Path, damage:
         checkpoint.latest(tmp_path, said.append)
 
 
+def test_a_checkpoint_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
+    path = checkpoint.save(tmp_path, make())
+    content = path.read_bytes()
+    places = [*range(0, len(content), max(1, len(content) // 150)), *range(len(content) - 30, len(content))]
+    for place in places:
+        path.write_bytes(content[:place])
+        with pytest.raises(CheckpointError, match=rf"is no checkpoint, cut short or damaged \({place:,} bytes\)"):
+            checkpoint.load(path)
+
+
+def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+    saved = make()
+    path = checkpoint.save(tmp_path, saved)
+    content = path.read_bytes()
+    refused = 0
+    for place in range(0, len(content), max(1, len(content) // 200)):
+        damaged = bytearray(content)
+        damaged[place] ^= 0x55
+        path.write_bytes(damaged)
+        try:
+            found = checkpoint.load(path)
+        except CheckpointError:
+            refused += 1
+            continue
+        assert (found.hparams, found.vocabs, found.loader) == (saved.hparams, saved.vocabs, saved.loader)
+        assert all(torch.equal(weight, saved.weights[name]) for name, weight in found.weights.items())
+    assert refused > 20
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weights": None}, "is not whole .*weights"),
+        ({"step": None}, "is not whole .*step"),
+        ({"vocabs": 3}, "is not whole"),
+        ({"hparams": {"num_wings": 2}}, "has settings that this headrace cannot take: no setting is called num_wings"),
+        ({"hparams": {"num_units": -2}}, "has settings that this headrace cannot take: num_units must be at least 1"),
+    ],
+)
+def test_a_checkpoint_without_all_that_belongs_there_is_refused(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    path = checkpoint.save(tmp_path, make())
+    document = torch.load(path, weights_only=True) | change
+    torch.save({name: value for name, value in document.items() if value is not None}, path)
+    with pytest.raises(CheckpointError, match=message):
+        checkpoint.load(path)
+
+
 def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple[Any, ...]:
@@ -126,8 +175,21 @@ def test_weights_of_another_size_are_refused_by_name(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"num_units": 8}, "trained with num_units=4, now num_units=8 is asked for: leave --num_units as it was"),
-        ({"num_layers": 3}, "trained with num_encoder_layers=2, now num_encoder_layers=3"),
+        (
+            {"num_layers": 3},
+            "trained with num_encoder_layers=2, num_decoder_layers=2, now num_encoder_layers=3, num_decod",
+        ),
         ({"attention": "luong"}, "trained with attention=, now attention=luong"),
+        ({"architecture": "transformer"}, "trained with architecture=rnn, now architecture=transformer"),
+        ({"unit_type": "gru"}, "trained with unit_type=lstm, now unit_type=gru"),
+        ({"encoder_type": "gnmt"}, "trained with encoder_type=uni, now encoder_type=gnmt"),
+        ({"share_vocab": True}, "trained with share_vocab=False, now share_vocab=True"),
+        ({"tied_embeddings": True}, "trained with tied_embeddings=False, now tied_embeddings=True"),
+        (
+            {"num_units": 8, "residual": True},
+            "trained with num_units=4, residual=False, now num_units=8, residual=True is asked for: leave --num_units, "
+            "--residual as it was",
+        ),
     ],
 )
 def test_another_model_is_refused_by_the_flag(changes: dict[str, Any], message: str) -> None:
@@ -139,9 +201,9 @@ def test_another_model_is_refused_by_the_flag(changes: dict[str, Any], message: 
 
 def test_other_words_are_refused() -> None:
     saved = make()
-    with pytest.raises(CheckpointError, match=r"another source vocabulary \(5 words, now 6\)"):
+    with pytest.raises(CheckpointError, match=r"another source vocabulary \(5 words, now 6; word 3 was ä, is a\)"):
         saved.check_vocabs(make(words=("a", "b", "c")).vocabs)
-    with pytest.raises(CheckpointError, match=r"another target vocabulary \(5 words, now 5\)"):
+    with pytest.raises(CheckpointError, match=r"another target vocabulary \(5 words, now 5; word 3 was ä, is b\)"):
         saved.check_vocabs(Vocabs(saved.vocabs.src, make(words=("b", "a")).vocabs.tgt))
 
 

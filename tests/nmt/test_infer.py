@@ -172,18 +172,3 @@ def test_what_a_translation_scores(translator: Translator) -> None:
     assert scores[1] < 0
     with pytest.raises(hr.DataError, match="a target for each source, got 1 and 2"):
         translator.score(["a"], ["b", "c"])
-
-
-def test_several_programs_translate_a_file_together(translator: Translator, tmp_path: Path) -> None:
-    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
-    source.write_text("\n".join(SENTENCES) + "\n")
-    expected = translate_file(translator, source, target)
-    target.unlink()
-    for jobid in (3, 1, 2, 0):  # the last of four has nothing to do
-        settings = {"num_workers": 4, "jobid": jobid}
-        found = translate_file(
-            Translator(translator.model, translator.vocabs, translator.hparams.replace(**settings)), source, target
-        )
-        assert found == (expected if jobid == 0 else expected[2 * jobid : 2 * jobid + 2])
-    assert target.read_text().splitlines() == expected
-    assert sorted(path.name for path in tmp_path.glob("out.txt*")) == ["out.txt"]

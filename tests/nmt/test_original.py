@@ -89,10 +89,14 @@ def test_every_flag_is_taken_with_its_default(name: str, caplog: pytest.LogCaptu
         assert given == {_ALIASES.get(name, name): default or None if name == "ckpt" else default}
 
 
-def test_defaults_are_those_of_the_original_but_for_one() -> None:
+def test_defaults_are_those_of_the_original_but_for_two() -> None:
     ours = {name: FIELDS[name].default for name in ORIGINAL if name in FIELDS}
     differ = {name for name, default in ours.items() if default != ORIGINAL[name]}
-    assert differ == {"infer_mode", "ckpt"}  # none: as beam_width says; none and "" are the same
+    assert differ == {
+        "infer_mode",
+        "ckpt",
+        "jobid",
+    }  # none: as beam_width says; none and "" are the same; none: all of them
 
 
 def column(name: str) -> str:

@@ -108,7 +108,10 @@ def test_dictionary(translator: Translator, tmp_path: Path) -> None:
     [
         ({"unk_dictionary": "x"}, "add --replace_unk"),
         ({"score_file": "x", "nbest_file": "y"}, "with score_file nothing is translated: leave out nbest_file"),
-        ({"nbest_file": "y", "num_workers": 2}, "several num_workers write translations only: leave out nbest_file"),
+        (
+            {"nbest_file": "y", "num_workers": 2, "jobid": 1},
+            "several programs write translations only: leave out nbest_file",
+        ),
     ],
 )
 def test_refuses(settings: dict[str, object], message: str) -> None:

@@ -137,6 +137,25 @@ def test_another_model_in_the_same_folder_is_refused(toy: Toy) -> None:
         train(toy(num_units=8), quiet=True)
 
 
+def test_an_optimiser_that_does_not_fit_is_refused(toy: Toy) -> None:
+    train(toy(num_train_steps=2), quiet=True)
+    folder = Path(str(toy().out_dir))
+    saved = checkpoint.load(folder / "translate.ckpt-2")
+    saved.optimizer = {"moments": []}
+    checkpoint.save(folder, saved)
+    with pytest.raises(CheckpointError, match=r"ckpt-2 cannot go on: the saved optimiser does not fit optimizer=adam"):
+        train(toy(), quiet=True)
+
+
+def test_other_words_in_the_same_folder_are_refused(toy: Toy, tmp_path: Path) -> None:
+    train(toy(num_train_steps=2), quiet=True)
+    path = tmp_path / "vocab.de"
+    path.write_text(path.read_text().replace("w7", "w77"))
+    message = r"another source vocabulary \(15 words, now 15; word 10 was w7, is w77\): give the same --vocab_prefix"
+    with pytest.raises(CheckpointError, match=message):
+        train(toy(), quiet=True)
+
+
 def test_a_damaged_checkpoint_is_passed_over(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
     for steps in (2, 4):
         train(toy(num_train_steps=steps), quiet=True)

@@ -51,8 +51,10 @@ def resolve(given: dict[str, Any]) -> Any:
 def _translate(given: dict[str, Any]) -> None:
     from headrace.nmt.hparams import HParamError
     from headrace.nmt.infer import Translator, check_references, read_lines, score_lines, translate_file
+    from headrace.nmt.parts import torchrun_job
     from headrace.nmt.runtime import prepare_process
 
+    given = torchrun_job() | given
     path = given.get("ckpt") or given.get("out_dir") or ""
     paths = [path] if os.path.exists(path) else [part.strip() for part in path.split(",") if part.strip()]
     if not paths:
@@ -81,7 +83,7 @@ def _translate(given: dict[str, Any]) -> None:
     lines = translate_file(translator, str(hparams.inference_input_file), str(hparams.inference_output_file))
     count = hparams.num_translations_per_input
     sys.stdout.write(f"# {len(lines) // count:,} sentences translated to {hparams.inference_output_file}\n")
-    if references is not None and hparams.jobid == 0:  # who has all of them
+    if references is not None and not hparams.jobid:  # who has all of them
         for line in score_lines(references, lines[::count], hparams):
             sys.stdout.write(f"  {line}\n")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 import os
 import re
 import zipfile
@@ -21,7 +22,7 @@ from torch import Tensor
 
 import headrace as hr
 from headrace.nmt.data import Vocabs
-from headrace.nmt.hparams import HParams
+from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Seq2Seq
 
 __all__ = ["Checkpoint", "CheckpointError", "latest", "load", "prune", "replacing", "save"]
@@ -29,10 +30,19 @@ __all__ = ["Checkpoint", "CheckpointError", "latest", "load", "prune", "replacin
 FORMAT, VERSION = "headrace.nmt checkpoint", 1
 _NAME = re.compile(r"translate\.ckpt-(\d+)")
 _SHAPE = (  # what a model cannot change after it was made
-    *("num_units", "encoder_layers", "decoder_layers", "encoder_type", "residual", "unit_type", "forget_bias"),
+    *(
+        "architecture",
+        "num_units",
+        "encoder_layers",
+        "decoder_layers",
+        "encoder_type",
+        "residual",
+        "unit_type",
+        "forget_bias",
+    ),
     *("attention", "attention_architecture", "output_attention", "pass_hidden_state", "share_vocab"),
     *("language_model", "embed_prefix", "source_reverse", "subword_size", "use_char_encode"),
-    *("architecture", "num_heads", "ffn_units", "tied_embeddings"),
+    *("num_heads", "ffn_units", "tied_embeddings"),
 )
 _THIS_COMMAND_ONLY = (
     "ckpt",
@@ -42,7 +52,7 @@ _THIS_COMMAND_ONLY = (
     "inference_list",
     "alignment_file",
 )
-_ALONE = {"num_workers": 1, "jobid": 0}  # likewise
+_ALONE = {"num_workers": 1, "jobid": None}  # likewise
 
 
 class CheckpointError(hr.HeadraceError):
@@ -98,28 +108,34 @@ class Checkpoint:
         """Refuses settings of another model.
 
         Raises:
-            CheckpointError: The message names the first flag that differs.
+            CheckpointError: The message names the flags that differ.
         """
-        for name in _SHAPE:
-            before, now = getattr(self.hparams, name), getattr(hparams, name)
-            if before != now:
-                flag = f"num_{name}" if name.endswith("_layers") else name
-                raise CheckpointError(
-                    f"{self.path} was trained with {flag}={before}, now {flag}={now} is asked for: "
-                    f"leave --{flag} as it was, or train into another --out_dir"
-                )
+        flags = {name: f"num_{name}" if name.endswith("_layers") else name for name in _SHAPE}
+        differ = [name for name in _SHAPE if getattr(self.hparams, name) != getattr(hparams, name)]
+        if differ:
+            before, now = (
+                ", ".join(f"{flags[name]}={getattr(settings, name)}" for name in differ)
+                for settings in (self.hparams, hparams)
+            )
+            raise CheckpointError(
+                f"{self.path} was trained with {before}, now {now} is asked for: leave "
+                f"{', '.join(f'--{flags[name]}' for name in differ)} as it was, or train into another --out_dir"
+            )
 
     def check_vocabs(self, vocabs: Vocabs) -> None:
         """Refuses other words.
 
         Raises:
-            CheckpointError: The message says which language.
+            CheckpointError: The message says which language, and the first word that differs.
         """
         for side, before, now in zip(("source", "target"), self.vocabs, vocabs, strict=True):
             if before != now:
+                pairs = enumerate(itertools.zip_longest(before, now))
+                number, (old, new) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
                 raise CheckpointError(
                     f"{self.path} was trained with another {side} vocabulary ({len(before):,} words, now "
-                    f"{len(now):,}): give the same --vocab_prefix, or train into another --out_dir"
+                    f"{len(now):,}; word {number} was {old}, is {new}): give the same --vocab_prefix, or train into "
+                    "another --out_dir"
                 )
 
 
@@ -210,17 +226,25 @@ def load(path: Path) -> Checkpoint:
         raise CheckpointError(
             f"{path} is of version {document.get('version')}, this headrace reads {VERSION}: update the older one"
         )
-    return Checkpoint(
-        step=document["step"],
-        hparams=HParams().replace(**document["hparams"]),
-        vocabs=Vocabs(*(hr.Vocab(words.split("\n")) for words in document["vocabs"])),
-        weights=document["weights"],
-        optimizer=document["optimizer"],
-        loader=document["loader"],
-        progress=document["progress"],
-        path=path,
-        subwords=document.get("subwords"),
-    )
+    try:
+        return Checkpoint(
+            step=document["step"],
+            hparams=HParams().replace(**document["hparams"]),
+            vocabs=Vocabs(*(hr.Vocab(words.split("\n")) for words in document["vocabs"])),
+            weights=document["weights"],
+            optimizer=document["optimizer"],
+            loader=document["loader"],
+            progress=document["progress"],
+            path=path,
+            subwords=document.get("subwords"),
+        )
+    except HParamError as error:
+        raise CheckpointError(f"{path} has settings that this headrace cannot take: {error}") from error
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} is not whole ({type(error).__name__}: {error}): expected step, hparams, vocabs, weights, "
+            "optimizer, loader and progress; delete it, or name another one with --ckpt"
+        ) from error
 
 
 def steps_of(folder: Path) -> dict[int, Path]:

@@ -157,8 +157,11 @@ class HParams:
         None, "comma list of lines, counted from 0: only these are translated, each with a picture of its attention"
     )
     inference_ref_file: str | None = _flag(None, "references that the translations are scored against")
-    num_workers: int = _flag(1, "programs that translate one file together, each a part of it")
-    jobid: int = _flag(0, "which of them this is; 0 puts their parts together")
+    num_workers: int = _flag(1, "processes that translate one file together, each a part of it")
+    jobid: int | None = _flag(
+        None, "which of them this is, where each is a program of its own, and 0 puts their parts together; none: all"
+    )
+    worker_timeout: int = _flag(600, "seconds without a sign of life after which job 0 gives another one up")
     infer_batch_size: int = _flag(32, "sentences translated at once")
     infer_mode: str | None = _flag(
         None,
@@ -336,12 +339,12 @@ _AT_LEAST_ONE = (
     *("num_units", "num_layers", "num_encoder_layers", "num_decoder_layers", "batch_size", "num_train_steps"),
     *("src_max_len", "tgt_max_len", "src_max_len_infer", "tgt_max_len_infer", "steps_per_stats"),
     *("steps_per_external_eval", "infer_batch_size", "num_translations_per_input", "num_keep_ckpts"),
-    *("decay_steps", "accumulate", "num_workers", "num_heads", "ffn_units"),
+    *("decay_steps", "accumulate", "num_workers", "worker_timeout", "num_heads", "ffn_units"),
 )
 _NOT_NEGATIVE = (
     *("warmup_steps", "num_buckets", "beam_width", "num_intra_threads", "init_weight"),
     *("length_penalty_weight", "coverage_penalty_weight", "sampling_temperature", "sampling_top_k"),
-    *("num_sampled_softmax", "batch_tokens", "jobid", "subword_size"),
+    *("num_sampled_softmax", "batch_tokens", "subword_size"),
 )
 _METRICS = ("bleu", "rouge", "accuracy", "word_accuracy", "sacrebleu", "chrf", "ter")
 
@@ -434,13 +437,13 @@ def _check_together(hparams: HParams) -> None:
             raise HParamError(f"{name} goes by attention, which this model has not")
     if hparams.search == "beam_search" and hparams.beam_width == 0:
         raise HParamError("infer_mode=beam_search needs a beam_width above 0, for example --beam_width=10")
-    if hparams.jobid >= hparams.num_workers:
+    if hparams.jobid is not None and not 0 <= hparams.jobid < hparams.num_workers:
         raise HParamError(f"jobid must be below num_workers={hparams.num_workers}, got {hparams.jobid}")
     if hparams.unk_dictionary and not hparams.replace_unk:
         raise HParamError("unk_dictionary says what replace_unk writes: add --replace_unk")
     for name in ("inference_list", "alignment_file", "nbest_file", "score_file"):
-        if hparams.num_workers > 1 and getattr(hparams, name):
-            raise HParamError(f"several num_workers write translations only: leave out {name}")
+        if hparams.num_workers > 1 and hparams.jobid is not None and getattr(hparams, name):
+            raise HParamError(f"several programs write translations only: leave out {name}, or jobid")
     for name in ("inference_list", "alignment_file", "nbest_file", "inference_ref_file"):
         if hparams.score_file and getattr(hparams, name):
             raise HParamError(f"with score_file nothing is translated: leave out {name}")

@@ -19,9 +19,10 @@ from headrace.nmt.decode import EOS, SOS, Model, translate
 from headrace.nmt.ensemble import Ensemble
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Batch, Seq2Seq
-from headrace.nmt.parts import join_parts, part_of, write_part
+from headrace.nmt.parts import mark_of, part_of, translate_part
 from headrace.nmt.plot import plot_attention
 from headrace.nmt.subwords import Subwords
+from headrace.nmt.workers import translate_by_workers
 
 __all__ = ["Translation", "Translator", "check_references", "read_lines", "score_lines", "translate_file"]
 
@@ -214,7 +215,8 @@ def read_lines(path: str | Path) -> list[str]:
 def translate_file(translator: Translator, source: str | Path, target: str | Path) -> list[str]:
     """Translates a file line by line into another; returns what it wrote, `num_translations_per_input` lines each.
 
-    With several `num_workers` it translates its part of the lines; job 0 waits for the others and returns all of them.
+    With several `num_workers` so many processes do it. With a `jobid` as well, so many programs do, and this one
+    translates its part of the lines; job 0 waits for the others and returns all of them.
     With `inference_list` only the lines named there. Then a picture of the attention is written beside the target for
     each, `TARGET` followed by the line's number and `.png`, if the model has attention. `nbest_file` gets all
     hypotheses that the search kept, and `alignment_file` the alignment of each line written.
@@ -222,15 +224,28 @@ def translate_file(translator: Translator, source: str | Path, target: str | Pat
     Raises:
         OSError: The source cannot be read, or the target not written; an older target is then as it was.
         HParamError: `inference_list` names a line that the source hasn't.
+        PartError: Another program, or a process, has not done its part.
     """
     texts, chosen = read_lines(source), translator.hparams.inference_lines
     if beyond := [number for number in chosen if number >= len(texts)]:
         raise HParamError(f"inference_list names line {beyond[0]}, but {source} has the lines 0 to {len(texts) - 1}")
-    sentences = [texts[number] for number in chosen] if chosen else part_of(texts, translator.hparams)
-    count = translator.hparams.num_translations_per_input
-    alignments, nbest = translator.hparams.alignment_file, translator.hparams.nbest_file
-    kept = translator.hparams.hypotheses if nbest else count
-    everything = translator.nbest(sentences, kept, attention=bool(chosen or alignments))
+    hparams, count = translator.hparams, translator.hparams.num_translations_per_input
+    if hparams.num_workers > 1 and hparams.jobid is not None:
+        weights = (w for model in (translator.model, *translator.others) for w in model.state_dict().values())
+
+        def translate_mine() -> list[str]:
+            found = translator.nbest(part_of(texts, hparams), count)
+            return [hypothesis.text for sentence in found for hypothesis in sentence[:count]]
+
+        return translate_part(Path(target), hparams, mark_of(texts, weights, hparams), translate_mine)
+    sentences = [texts[number] for number in chosen] if chosen else texts
+    alignments, nbest = hparams.alignment_file, hparams.nbest_file
+    kept = hparams.hypotheses if nbest else count
+    attention = bool(chosen or alignments)
+    if hparams.num_workers > 1:
+        everything = translate_by_workers(translator, sentences, kept, hparams.num_workers, attention=attention)
+    else:
+        everything = translator.nbest(sentences, kept, attention=attention)
     hypotheses = [sentence[:count] for sentence in everything]
     for number, (best, *_) in zip(chosen, hypotheses, strict=False):
         if best.attention is not None and best.source:
@@ -243,10 +258,6 @@ def translate_file(translator: Translator, source: str | Path, target: str | Pat
             Path(alignments), ["" if h.attention is None else pharaoh(h.attention, len(h.words)) for h in every]
         )
     lines = [hypothesis.text for sentence in hypotheses for hypothesis in sentence]
-    if translator.hparams.num_workers > 1:
-        jobid, workers = translator.hparams.jobid, translator.hparams.num_workers
-        write_part(Path(target), lines, jobid)
-        return join_parts(Path(target), workers) if jobid == 0 else lines
     write_lines(Path(target), lines)
     return lines
 

@@ -188,7 +188,10 @@ class Run:
         self.model.load_state_dict(saved.model().state_dict())
         self.report.line(f"# going on from {saved.path}, step {saved.step}")
         if before.optimizer == self.hparams.optimizer:
-            self.optimizer.load_state_dict(saved.optimizer)
+            try:
+                self.optimizer.load_state_dict(saved.optimizer)
+            except (ValueError, KeyError) as error:
+                raise checkpoint.CheckpointError(f"{saved.path} cannot go on: {error}") from error
         else:
             self.report.line(f"# optimizer: {before.optimizer} -> {self.hparams.optimizer}, which starts anew")
         changed = [name for name in _DATA_FLAGS if getattr(before, name) != getattr(self.hparams, name)]
