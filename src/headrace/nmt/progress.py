@@ -25,6 +25,8 @@ class Progress:
     """What the log goes by; it is saved in checkpoints, so that the log goes on as well."""
 
     step: int = 0
+    epoch: int = 0  # that the last step was of,
+    epoch_began: int = 0  # and the step after which it began
     window: Window = field(default_factory=Window)
     curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
@@ -33,7 +35,7 @@ class Progress:
     @classmethod
     def of(cls, saved: dict[str, Any]) -> Progress:
         """Makes it of what a checkpoint holds."""
-        return cls(saved["step"], Window(**saved["window"]), saved["curves"], saved["best"], saved["summary"])
+        return cls(**saved | {"window": Window(**saved["window"])})
 
     def add(self, curve: str, value: float) -> None:
         """Adds a point to a curve."""

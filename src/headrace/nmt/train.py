@@ -199,6 +199,7 @@ class Run:
             for name in changed:
                 self.report.line(f"# {name}: {getattr(before, name)} -> {getattr(self.hparams, name)}")
             self.loader.set_epoch(saved.loader["epoch"] + 1)
+            self.begin_epoch()
             self.report.line("# other data or batches than before: a new epoch begins")
             return
         try:
@@ -218,12 +219,13 @@ class Run:
             self.evaluate()  # of the new model: about as many as there are target words
         with self.interrupt:
             while progress.step < hparams.num_train_steps:
+                if self.loader.epoch != progress.epoch:  # the last run stopped at the end of an epoch
+                    self.end_epoch()
                 self.epoch()
 
     def epoch(self) -> None:
         """Trains on what is left of an epoch, or up to `num_train_steps`."""
         hparams, progress = self.hparams, self.progress
-        first = progress.step
         for columns in self.loader:
             if not self.update(to_batch(columns)):
                 continue
@@ -238,10 +240,19 @@ class Run:
                 raise KeyboardInterrupt
             if progress.step == hparams.num_train_steps:
                 return
-        # As in the tutorial, but not after epochs of a few steps, which would be spent on evaluations.
-        if progress.step - first >= 10 * hparams.steps_per_stats:
+        self.end_epoch()
+
+    def end_epoch(self) -> None:
+        """Evaluates, as in the tutorial; but not after epochs of a few steps, which would be spent on evaluations."""
+        progress = self.progress
+        if progress.step - progress.epoch_began >= 10 * self.hparams.steps_per_stats:
             self.report.line(f"# Finished an epoch, step {progress.step}. Perform external evaluation")
             self.evaluate(score=True)
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        """Notes where the epoch begins that the loader comes to."""
+        self.progress.epoch, self.progress.epoch_began = self.loader.epoch, self.progress.step
 
     # every step ----------------------------------------------------------------------------------------------------
 
