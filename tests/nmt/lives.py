@@ -57,7 +57,7 @@ def lay_trap(step: int, how: str) -> None:
         if run.progress.step != step or (first and run.hparams.accumulate > 1):
             return
         if how == "write":
-            os.fsync = lambda number: os.kill(os.getpid(), signal.SIGKILL)
+            os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)
         else:
             os.kill(os.getpid(), getattr(signal, how))
 

@@ -38,6 +38,12 @@ def test_different_depths_do_not_pass_the_state() -> None:
         ({"encoder_type": "bi", "num_layers": 3}, "encoder_type=bi needs an even number of encoder layers.*got 3"),
         ({"infer_mode": "sample"}, "infer_mode=sample needs a sampling_temperature above 0"),
         ({"replace_unk": True}, "replace_unk goes by attention, which this model has not"),
+        ({"patience": -1}, "patience must not be negative, got -1"),
+        ({"patience_metric": "rouge"}, "patience_metric must be ppl or one of metrics=bleu, got 'rouge'"),
+        (
+            {"patience": 1, "metrics": ""},
+            "patience waits for a metric: name one with metrics, or give patience_metric=ppl",
+        ),
         ({"jobid": 2, "num_workers": 2}, "jobid must be below num_workers=2, got 2"),
         ({"use_char_encode": True, "share_vocab": True}, "use_char_encode has no vectors .* leave out share_vocab"),
         ({"sampling_top_p": 0.0}, "sampling_top_p must be above 0 and at most 1, got 0.0"),

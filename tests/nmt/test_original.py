@@ -175,7 +175,7 @@ SHOWN = {
     "the number of threads": ["test_original.py::test_threads_are_as_asked"],
     "a run that goes on": [
         "test_train.py::test_a_run_in_two_parts_is_the_run_in_one",
-        "test_resume.py::test_killed_and_continued_is_the_same_as_never_stopped",
+        "test_resume.py::test_a_run_of_many_lives_is_the_run_of_one",
     ],
     "files of a pattern": [
         "test_data.py::test_globs_must_match_file_by_file",

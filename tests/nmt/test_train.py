@@ -10,6 +10,7 @@ import torch
 import headrace as hr
 from headrace.nmt import checkpoint, fast
 from headrace.nmt.checkpoint import CheckpointError
+from headrace.nmt.evaluate import EvalSet
 from headrace.nmt.hparams import HParamError
 from headrace.nmt.infer import Translator
 from headrace.nmt.train import DivergedError, Result, train
@@ -165,6 +166,46 @@ def test_a_damaged_checkpoint_is_passed_over(toy: Toy, capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert "translate.ckpt-4 is no checkpoint, cut short or damaged (1,000 bytes)" in out
     assert "translate.ckpt-2, step 2" in out
+
+
+# Early stopping ------------------------------------------------------------------------------------------------------
+
+
+def scores(monkeypatch: pytest.MonkeyPatch, values: list[float]) -> None:
+    """Has dev score these values in turn, and test nothing of interest."""
+    left = iter(values)
+
+    def score(self: EvalSet, *args: Any) -> dict[str, float]:
+        return {"bleu": next(left) if self.name == "dev" else 0.0}
+
+    monkeypatch.setattr(EvalSet, "scores", score)
+
+
+def test_a_run_that_gets_no_better_stops(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores(monkeypatch, [1.0, 3.0, 2.0, 3.0, 4.0, 1.0, 1.0, 4.0, 9.0])
+    result = train(toy(num_train_steps=40, steps_per_external_eval=2, patience=3))
+    assert result.step == 16
+    assert [value for _, value in result.curves["dev_bleu"]] == [1.0, 3.0, 2.0, 3.0, 4.0, 1.0, 1.0, 4.0]
+    out = capsys.readouterr().out
+    assert out.count("# dev bleu was no better 3 times: stopping at step 16\n") == 1
+    assert "# Final, step 16 " in out
+    # What it waited for is in the checkpoint.
+    assert train(toy(num_train_steps=40, steps_per_external_eval=2, patience=3)).step == 16
+    assert "# nothing left to train: raise --patience above 3 to go on" in capsys.readouterr().out
+    scores(monkeypatch, [2.0, 9.0])
+    assert train(toy(num_train_steps=20, steps_per_external_eval=2, patience=5), quiet=True).scores["best_bleu"] == 9.0
+
+
+def test_patience_may_be_for_perplexities_and_be_interrupted(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter([16.0, 9.0, 8.0, 8.5, 8.0, 7.0])
+    monkeypatch.setattr(EvalSet, "perplexity", lambda self, model: next(left) if self.name == "dev" else 1.0)
+    wanted = {"steps_per_stats": 1, "patience": 2, "patience_metric": "ppl"}
+    assert train(toy(num_train_steps=30, **wanted), quiet=True).step == 30
+    result = train(toy(num_train_steps=90, **wanted), quiet=True)
+    assert result.step == 40
+    assert result.curves["dev_ppl"][-1] == (40, 8.0)
 
 
 # Bad input -----------------------------------------------------------------------------------------------------------

@@ -138,6 +138,8 @@ class HParams:
     detokenize: bool = _flag(False, "sacrebleu, chrf, ter: of running text, without the blanks of a tokenizer")
     steps_per_stats: int = _flag(100, "steps from one log line to the next; ten times this between saves")
     steps_per_external_eval: int | None = _flag(None, "steps between scorings; none: 50 times steps_per_stats")
+    patience: int = _flag(0, "stop after so many measurements of dev in a row that were no better; 0: never")
+    patience_metric: str = _flag("", "what has to get better: ppl, or one of metrics; empty: the first of metrics")
     num_keep_ckpts: int = _flag(5, "latest checkpoints kept, beside the best ones")
     avg_ckpts: bool = _flag(False, "also score the mean of the last num_keep_ckpts checkpoints, and keep the best one")
     compute_dtype: str = _flag(
@@ -274,6 +276,11 @@ class HParams:
         """The metrics asked for, in order."""
         return tuple(name.strip() for name in self.metrics.split(",") if name.strip())
 
+    @property
+    def watched(self) -> str:
+        """The metric that `patience` waits for."""
+        return self.patience_metric or self.metric_names[0]
+
     def replace(self, **changes: Any) -> HParams:
         """Returns a copy with some settings changed, checked again."""
         unknown = sorted(set(changes) - set(FIELDS))
@@ -344,7 +351,7 @@ _AT_LEAST_ONE = (
 _NOT_NEGATIVE = (
     *("warmup_steps", "num_buckets", "beam_width", "num_intra_threads", "init_weight"),
     *("length_penalty_weight", "coverage_penalty_weight", "sampling_temperature", "sampling_top_k"),
-    *("num_sampled_softmax", "batch_tokens", "subword_size"),
+    *("num_sampled_softmax", "batch_tokens", "subword_size", "patience"),
 )
 _METRICS = ("bleu", "rouge", "accuracy", "word_accuracy", "sacrebleu", "chrf", "ter")
 
@@ -408,6 +415,12 @@ def _check_together(hparams: HParams) -> None:
             "encoder_type=bi needs an even number of encoder layers, half for each direction, "
             f"got {hparams.encoder_layers}: set num_layers or num_encoder_layers"
         )
+    if hparams.patience_metric not in ("", "ppl", *hparams.metric_names):
+        raise HParamError(
+            f"patience_metric must be ppl or one of metrics={hparams.metrics}, got {hparams.patience_metric!r}"
+        )
+    if hparams.patience and not hparams.metric_names and not hparams.patience_metric:
+        raise HParamError("patience waits for a metric: name one with metrics, or give patience_metric=ppl")
     if hparams.subword_size and not hparams.subword_option:
         raise HParamError("subword_size is how many subwords to learn: also say which, with subword_option=bpe or spm")
     if hparams.subword_dropout and not (hparams.subword_size and hparams.subword_option == "bpe"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +19,7 @@ from headrace.nmt.evaluate import EvalSet
 from headrace.nmt.hparams import HParams
 from headrace.nmt.infer import Translator
 from headrace.nmt.model import Seq2Seq
+from headrace.nmt.plot import plot_attention
 from headrace.nmt.progress import Progress
 from headrace.nmt.report import Report
 from headrace.nmt.subwords import Subwords
@@ -74,19 +77,24 @@ class Judge:
         for data in self.sets:
             if progress.at(f"{data.name}_ppl", progress.step) is None:
                 began = time.perf_counter()
-                progress.add(f"{data.name}_ppl", perplexity := data.perplexity(self.model))
+                self.add(f"{data.name}_ppl", perplexity := data.perplexity(self.model))
                 took = time.perf_counter() - began
                 self.report.line(f"  eval {data.name}: perplexity {perplexity:.2f}, time {took:.0f}s, {time.ctime()}")
         if score and progress.step and not self.scored():
             self.report.line(f"# External evaluation, global step {progress.step}")
             for data in self.sets:
                 for name, value in data.scores(translator, self.out_dir / f"output_{data.name}").items():
-                    progress.add(f"{data.name}_{name}", value)
+                    self.add(f"{data.name}_{name}", value)
                     self.report.line(f"  {name} {data.name}: {value:.1f}")
             for name in self.hparams.metric_names:
                 self.keep_best(name, self.snapshot())
             if self.hparams.avg_ckpts:
                 self.evaluate_average()
+
+    def add(self, curve: str, value: float) -> None:
+        """Adds a point to a curve."""
+        self.progress.add(curve, value)
+        self.report.board.scalars(self.progress.step, {curve: value})
 
     def evaluate_average(self) -> None:
         """Scores the mean of the last checkpoints, the present weights included, and keeps it."""
@@ -99,7 +107,7 @@ class Judge:
         translator = Translator(saved.model(), self.vocabs, self.hparams, self.subwords)
         for data in self.sets:
             for name, value in data.scores(translator, self.out_dir / f"output_avg_{data.name}").items():
-                progress.add(f"{data.name}_avg_{name}", value)
+                self.add(f"{data.name}_avg_{name}", value)
                 self.report.line(f"  {name} {data.name}, average of {count} checkpoints: {value:.1f}")
         checkpoint.save(self.out_dir / "avg_checkpoints", saved)
         checkpoint.prune(self.out_dir / "avg_checkpoints", keep=1)
@@ -119,8 +127,24 @@ class Judge:
         """Shows the translation of a sentence drawn by seed and step."""
         i = draw_seed(self.hparams, self.progress.step, "sample") % len(data.sources)
         source, reference = data.sources[i], data.references[i]
-        text = translator.translate([source])[0].text
-        self.report.line(f"  # {i}\n    src: {source}\n    ref: {reference}\n    nmt: {text}")
+        (found,) = translator.translate([source], attention=True)
+        self.report.line(f"  # {i}\n    src: {source}\n    ref: {reference}\n    nmt: {found.text}")
+        board, step = self.report.board, self.progress.step
+        board.text(step, "sample", f"**source** {source}\n\n**reference** {reference}\n\n**translation** {found.text}")
+        if found.attention is not None and found.source:
+            picture = io.BytesIO()
+            with contextlib.suppress(ModuleNotFoundError):  # matplotlib is not needed otherwise
+                plot_attention(picture, found.attention, found.source, found.words)
+                board.picture(step, "attention_images", picture.getvalue())
+
+    def out_of_patience(self) -> bool:
+        """Says whether dev has not got better for so many measurements that training should stop."""
+        name = self.hparams.watched if self.hparams.patience else ""
+        values = [value for step, value in self.progress.curves.get(f"dev_{name}", []) if step]
+        best = 0
+        for i, value in enumerate(values):
+            best = i if metrics.better(name, value, values[best]) else best
+        return bool(values) and 0 < self.hparams.patience <= len(values) - 1 - best
 
     def scored(self) -> bool:
         """Says whether the translations of this step have been scored, or there are none to score."""

@@ -53,13 +53,13 @@ def score(
 
 
 def better(metric: str, value: float, before: float) -> bool:
-    """Says whether a score is better than another; of ter the lower one is.
+    """Says whether a score is better than another; of ter and perplexities (ppl) the lower one is.
 
     Example:
         >>> better("bleu", 31.0, 30.0), better("ter", 31.0, 30.0)
         (True, False)
     """
-    return value < before if metric == "ter" else value > before
+    return value < before if metric in ("ter", "ppl") else value > before
 
 
 def undo_subwords(line: str, subword_option: str) -> str:

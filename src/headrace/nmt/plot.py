@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,9 @@ __all__ = ["plot_attention", "plot_curves"]
 Curve = Sequence[tuple[int, float]]
 
 
-def plot_attention(path: str | Path, attention: ArrayLike, source: Sequence[str], target: Sequence[str]) -> None:
+def plot_attention(
+    path: str | Path | IO[bytes], attention: ArrayLike, source: Sequence[str], target: Sequence[str]
+) -> None:
     """Draws an attention matrix as a PNG: a row for each target word, a column for each source word.
 
     Args:

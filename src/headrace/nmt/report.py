@@ -1,4 +1,4 @@
-"""What a run says: lines on the terminal and in a log file, and a progress bar under them."""
+"""What a run says: lines on the terminal and in a log file, a progress bar under them, and curves for TensorBoard."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from headrace.nmt.board import Board
+
 __all__ = ["Report"]
 
 
 class Report:
-    """Writes lines to standard output and to `log_<time>` in a folder.
+    """Writes lines to standard output and to `log_<time>` in a folder, and has a `board` for its `train_log`.
 
     Args:
         folder: Where the log file goes.
@@ -33,6 +35,7 @@ class Report:
         self._total, self._quiet, self._silent = total, quiet, silent
         self._path = folder / f"log_{int(time.time())}"
         self._file: IO[str] | None = None
+        self.board = Board(None if silent else folder / "train_log")
         self._bar: Any = None
         if progress or (progress is None and not quiet and sys.stdout.isatty()):
             self._bar = _bar(needed=bool(progress))
@@ -50,6 +53,7 @@ class Report:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+        self.board.close()
         if self._file is not None:
             self._file.close()
 

@@ -169,6 +169,7 @@ class Run:
         self.progress = Progress() if saved is None else Progress.of(saved.progress)
         self.held: list[Batch] = []  # batches whose gradients are to make the next update,
         self.loss = 0.0  # and the loss of this rank's share of them
+        self.enough = False  # whether dev has not got better for long
         self.interrupt, self.stopping = Interrupt(), False  # whether this process is asked to stop, and any of them
         self.mark = time.perf_counter()  # when the last step ended
         words = f"{len(self.vocabs.src):,} source and {len(self.vocabs.tgt):,} target words"
@@ -177,6 +178,7 @@ class Run:
         with ranks.first_alone():
             judged = hparams, files, self.model, self.vocabs, self.subwords, self.progress
             self.judge = Judge(*judged, report, self.checkpoint)
+        report.board.begin(self.progress.step)
         if saved is not None:
             self.take_up(saved)
 
@@ -215,10 +217,13 @@ class Run:
         hparams, progress = self.hparams, self.progress
         if progress.step >= hparams.num_train_steps:
             self.report.line(f"# nothing left to train: raise --num_train_steps above {progress.step} to go on")
+        self.enough = self.judge.out_of_patience()
+        if self.enough:
+            self.report.line(f"# nothing left to train: raise --patience above {hparams.patience} to go on")
         if progress.step == 0:
             self.evaluate()  # of the new model: about as many as there are target words
         with self.interrupt:
-            while progress.step < hparams.num_train_steps:
+            while progress.step < hparams.num_train_steps and not self.enough:
                 if self.loader.epoch != progress.epoch:  # the last run stopped at the end of an epoch
                     self.end_epoch()
                 self.epoch()
@@ -238,7 +243,7 @@ class Run:
             if self.stopping:
                 self.save()
                 raise KeyboardInterrupt
-            if progress.step == hparams.num_train_steps:
+            if progress.step == hparams.num_train_steps or self.enough:
                 return
         self.end_epoch()
 
@@ -284,6 +289,9 @@ class Run:
         window.all_words += sum(int(batch.src_len_B.sum()) + int(batch.tgt_len_B.sum()) for batch in held)
         window.norm += norm
         self.mark = now
+        curves = {"train_loss": total / sentences, "lr": learning_rate(self.hparams, progress.step - 1)}
+        curves |= {"grad_norm": norm, "clipped_gradient": min(norm, self.hparams.max_gradient_norm)}
+        self.report.board.scalars(progress.step, curves)
         self.report.advance(progress.step, f"ppl {exp(window.loss / window.tgt_words):.2f}")
         return True
 
@@ -323,6 +331,11 @@ class Run:
         """Writes the tutorial's line about the steps since the last one, and starts counting anew."""
         perplexity = self.summarize()
         self.progress.add("train_ppl", perplexity)
+        board, window = self.report.board, self.progress.window
+        speed, step_time = window.all_words / window.seconds / 1000, window.seconds / window.steps
+        curves = {"train_ppl": perplexity, "speed": speed, "avg_step_time": step_time}
+        board.scalars(self.progress.step, curves | {"avg_grad_norm": window.norm / window.steps})
+        board.flush()
         self.progress.window = Window()
         if perplexity > 1e20:
             self.stop(f"perplexity {perplexity:.3g}")
@@ -345,7 +358,11 @@ class Run:
         """Has rank 0 evaluate the model, which the others wait for; with `score` also by its translations."""
         if self.ranks.leads:
             self.judge.evaluate(score)
-        self.ranks.tell()
+        enough = self.ranks.tell(self.judge.out_of_patience())
+        if enough and not self.enough:
+            watched, step = self.hparams.watched, self.progress.step
+            self.report.line(f"# dev {watched} was no better {self.hparams.patience} times: stopping at step {step}")
+        self.enough = enough
         self.mark = time.perf_counter()
 
     def checkpoint(self) -> Checkpoint:
