@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 # What pages take for granted: corpora by their prefix, with the suffixes of both languages.
 CORPORA = {
     "data/train": ("de", "en"),
@@ -61,6 +63,8 @@ class Shell:
                 *arguments,
             ]:  # tests/nmt/test_distributed.py has several processes
                 self.translate(arguments)
+            case ["headrace", "nmt", "serve", *arguments]:
+                self.serve(arguments)
             case ["mkdir", "-p", folder] | ["mkdir", folder]:
                 Path(folder).mkdir(parents=True, exist_ok=True)
             case [command, *_, path] if command in READING:
@@ -75,6 +79,14 @@ class Shell:
         make_missing(arguments)
         self.check(main([*arguments, *shortened(arguments)]), arguments)
 
+    def serve(self, arguments: list[str]) -> None:
+        """Starts a server, on any free port, and ends it at once."""
+        from headrace.nmt import serve
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(serve, "serve", lambda server, say: None)
+            self.check(serve.main([*arguments, "--port=0"]), arguments)
+
     @staticmethod
     def check(code: int, words: Sequence[str]) -> None:
         assert code == 0, f"{shlex.join(words)} ended with {code}"
@@ -87,7 +99,7 @@ def shortened(arguments: list[str]) -> list[str]:
 
     given = parse_flags(arguments)
     if given.get("inference_input_file"):
-        return ["--num_units=8", "--num_heads=2", "--ffn_units=8"] if "num_units" in given else []
+        return ["--num_units=8"] if "num_units" in given else []
     hparams = resolve(given)
     few = {"num_train_steps": 20, "warmup_steps": 2, "start_decay_step": 2, "decay_steps": 2}
     few |= {"steps_per_stats": 10, "steps_per_external_eval": 10, "ffn_units": 8, "num_sampled_softmax": 10}

@@ -49,7 +49,7 @@ def test_flags_without_effect_are_told(caplog: pytest.LogCaptureFixture, tmp_pat
     assert given == {"num_units": 8}
     assert sorted(caplog.messages) == [
         "--colocate_gradients_with_ops has no effect: gradients are computed where their operations are",
-        "--num_gpus has no effect: one device is used",
+        "--num_gpus has no effect: a process uses one device; torchrun starts several",
         "--time_major has no effect: tensors have time first",
     ]
 
