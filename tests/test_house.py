@@ -32,7 +32,7 @@ ALLOWED = {
     "state": {"errors", "dataset", "formats", "plan"},
     "blocks": {"errors", "clock", "batch", "dataset", "engine", "formats", "plan", "state"},
     "schedule": {"blocks", "dataset", "engine", "formats", "plan", "state"},
-    "quality": {"errors", "dataset"},
+    "quality": {"checks", "errors", "dataset"},
     "profile": {"checks", "errors", "engine"},
     "runs": {"errors", "clock", "batch", "blocks", "dataset", "engine", "schedule", "state"},
     "loader": {

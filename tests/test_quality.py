@@ -71,5 +71,5 @@ def test_mistakes() -> None:
         hr.shuffle_quality([])
     with pytest.raises(hr.PlanError, match="a description or record numbers, got list"):
         hr.shuffle_quality(["a"])  # type: ignore[list-item]
-    with pytest.raises(hr.PlanError, match="batches of at least 2 records, got batch_size=1"):
+    with pytest.raises(hr.PlanError, match="shuffle_quality: batch_size is at least 2, got 1"):
         hr.shuffle_quality(DATA, batch_size=1)

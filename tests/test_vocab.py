@@ -123,7 +123,7 @@ def test_encode_cuts_and_adds_begin_and_end() -> None:
     assert vocab.encode(hr.Strings.from_rows(texts)).values.dtype == np.int32
     assert vocab.encode([b"a,b"], separators=",").tolist() == [[3, 4]]
     assert vocab.encode([]).tolist() == []
-    with pytest.raises(TypeError, match=r"encode takes a list of texts, got a single one; use encode\(\['a b'\]\)"):
+    with pytest.raises(TypeError, match=r"texts is a list of texts, got str 'a b'; for a single one write \['a b'\]"):
         vocab.encode("a b")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterable
 from typing import Any, get_args
 
@@ -99,3 +100,57 @@ def wholes_of(operation: str, name: str, values: Any, least: int | None, *, some
     if some and not found:
         raise PlanError(f"{operation}: {name} has one number at least, got none")
     return found
+
+
+def list_of(operation: str, name: str, values: Any, of: str) -> list[Any]:
+    """An argument that is a list, or anything else that gives one thing after another; no single text.
+
+    Args:
+        operation: What has the argument, for messages; `""` leaves it out.
+        name: The argument, for messages.
+        values: What was given.
+        of: What is in the list, for messages.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        whose = f"{operation}: " if operation else ""
+        single = f"; for a single one write [{values!r:.60}]" if isinstance(values, (str, bytes)) else ""
+        raise TypeError(f"{whose}{name} is a list of {of}, got {type(values).__name__} {values!r:.60}{single}")
+    return list(values)
+
+
+def flag_of(operation: str, name: str, value: Any) -> bool:
+    """An argument that is yes or no.
+
+    Raises:
+        PlanError: If it is something else.
+    """
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
+        return bool(value)
+    raise PlanError(f"{operation}: {name} is True or False, got {value!r:.80}")
+
+
+def path_of(path: Any) -> str:
+    """A path as text.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str):
+        raise TypeError(f"paths are str or pathlib.Path, got {path!r:.80}")
+    return text
+
+
+def check_dtype(operation: str, dtype: Any) -> None:
+    """Refuses what is no type of NumPy's arrays.
+
+    Raises:
+        TypeError: As said.
+    """
+    try:
+        np.dtype(dtype)
+    except (TypeError, ValueError):
+        raise TypeError(f"{operation}: dtype is a type of arrays, such as 'int64', got {dtype!r:.80}") from None

@@ -140,8 +140,8 @@ class Loader:
     ) -> None:
         if not isinstance(data, Batches):
             raise PlanError(f"Loader needs batches, got {type(data).__name__}: end with .batch(…) or .bucket(…)")
-        auto = workers == "auto"
-        workers = 0 if workers == "auto" else _whole("workers", workers, 0, otherwise=" or 'auto'")
+        auto = isinstance(workers, str) and workers == "auto"
+        workers = 0 if auto else _whole("workers", workers, 0, otherwise=" or 'auto'")
         prefetch = _whole("prefetch", prefetch, 1)
         max_bytes = _whole("max_bytes", max_bytes, 1)
         world_size = _whole("world_size", world_size, 1)
@@ -155,11 +155,13 @@ class Loader:
                 "Loader: uneven='drop' leaves out a last step without a batch for every rank, which split='records' "
                 "never has; use split='batches', or batch(drop_remainder=True)"
             )
-        if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
-            raise PlanError(f"Loader: timeout is above 0 seconds, got {timeout!r}")
-        if mode not in (None, "inline", "threads", "processes") or (
-            mode and not auto and (mode == "inline") != (workers == 0)
+        if timeout is not None and (
+            isinstance(timeout, bool) or not (isinstance(timeout, (int, float)) and timeout > 0)
         ):
+            raise PlanError(f"Loader: timeout is above 0 seconds, got {timeout!r}")
+        if mode is not None:
+            one_of("Loader", "mode", mode, Mode)
+        if mode and not auto and (mode == "inline") != (workers == 0):
             raise PlanError(
                 f"Loader: mode is 'inline' without workers, 'threads' or 'processes' with some, got mode={mode!r} with "
                 f"{workers} workers"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.checks import LARGEST, whole_of
 from headrace.dataset import Batches, Dataset, compile_program
 from headrace.errors import PlanError
 
@@ -47,10 +48,9 @@ def shuffle_quality(
         >>> round(hr.shuffle_quality(data.shuffle(seed=1, window=10_000)), 1)
         0.1
     """
-    if batch_size < 2 or batches < 1:
-        raise PlanError(
-            f"shuffle_quality: batches of at least 2 records, got batch_size={batch_size}, {batches} batches"
-        )
+    epoch = whole_of("shuffle_quality", "epoch", epoch, 0, LARGEST)
+    batch_size = whole_of("shuffle_quality", "batch_size", batch_size, 2)
+    batches = whole_of("shuffle_quality", "batches", batches, 1)
     if isinstance(data, Dataset):
         data = data.batch(batch_size)
     order = _of_plan(data, epoch, batches) if isinstance(data, Batches) else _of_numbers(data, batch_size, batches)

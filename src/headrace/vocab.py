@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headrace import _native
 from headrace.batch.columns import Bytes, Ragged, Strings
-from headrace.checks import one_of, whole
+from headrace.checks import list_of, one_of, whole
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
 from headrace.formats.files import AnyPath, Paths, check_separators, find_files, open_bytes
@@ -55,9 +55,7 @@ class Vocab:
         special: Sequence[str] = (),
         missing: Literal["error", "prepend"] = "error",
     ) -> None:
-        if isinstance(tokens, (str, bytes)):
-            raise TypeError(f"Vocab takes a list of words, got a single one; use Vocab([{tokens[:20]!r}])")
-        words = Strings.from_rows(list(tokens))
+        words = Strings.from_rows(list_of("Vocab", "tokens", tokens, "words"))
         self._set(_native.Vocabulary.from_words(words.data, words.offsets, "the vocabulary"), unk)
         self._require(unk, special, missing, "the vocabulary")
 
@@ -97,6 +95,9 @@ class Vocab:
 
     def _require(self, unk: str, special: Sequence[str], missing: str, name: str) -> None:
         one_of("", "missing", missing, ("error", "prepend"), error=ValueError)
+        special = list_of("", "special", special, "words")
+        for word in special:
+            _encoded(word)
         lacking = [word for word in dict.fromkeys((unk, *special)) if word not in self]
         if not lacking:
             return
@@ -182,13 +183,13 @@ class Vocab:
         Returns:
             int32 ids.
         """
-        if isinstance(texts, (str, bytes)):
-            raise TypeError(f"encode takes a list of texts, got a single one; use encode([{texts[:20]!r}])")
         check_separators(separators)
         max_length = None if max_length is None else whole("max_length", max_length, 0, _MOST)
         bos = None if bos is None else whole("bos", bos, -_MOST - 1, _MOST)
         eos = None if eos is None else whole("eos", eos, -_MOST - 1, _MOST)
-        rows = texts if isinstance(texts, (Strings, Bytes)) else Strings.from_rows(texts)
+        rows = texts
+        if not isinstance(rows, (Strings, Bytes)):
+            rows = Strings.from_rows(list_of("encode", "texts", texts, "texts"))
         data, offsets = np.ascontiguousarray(rows.data), np.ascontiguousarray(rows.offsets)
         return Ragged(*self._native.encode(data, offsets, self._unk_id, max_length, bos, eos, separators))
 
@@ -214,6 +215,7 @@ class Vocab:
             if eos not in self:
                 raise DataError(f"the vocabulary has no {eos!r}; pass the word that ends texts in it, or None")
             eos = self[eos]
+        eos = None if eos is None else whole("eos", eos, -_MOST - 1, _MOST)
         return self._decode(_as_ids(flat), np.ascontiguousarray(offsets, np.int64), eos)
 
     def _decode(self, ids: NDArray[np.int64], offsets: NDArray[np.int64], eos: int | None) -> list[str]:
@@ -283,8 +285,7 @@ def build_vocab(
     min_count, threads = whole("min_count", min_count, 1), whole("threads", threads, 0, 1 << 16)
     max_size = None if max_size is None else whole("max_size", max_size, 0)
     check_separators(separators)
-    if isinstance(specials, (str, bytes)):
-        raise TypeError(f"specials is a list of words, got a single one; use [{specials[:20]!r}]")
+    specials = list_of("", "specials", specials, "words")
     if max_size is not None and max_size < len(specials):
         raise ValueError(f"max_size {max_size} leaves no room for the {len(specials)} special words")
     counter = _native.TokenCounter()
@@ -310,7 +311,11 @@ def _as_ids(ids: ArrayLike) -> NDArray[np.int64]:
 
 
 def _encoded(token: str | bytes) -> bytes:
-    return token.encode("utf-8", "surrogateescape") if isinstance(token, str) else token
+    if isinstance(token, str):
+        return token.encode("utf-8", "surrogateescape")
+    if not isinstance(token, bytes):
+        raise TypeError(f"words of a vocabulary are str or bytes, got {token!r:.60}")
+    return token
 
 
 def _restore(data: NDArray[np.uint8], offsets: NDArray[np.int64], unk: str) -> Vocab:

@@ -38,10 +38,12 @@ def test_ids_that_are_no_integers_are_refused() -> None:
 
 
 def test_a_single_text_is_no_list_of_words(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(TypeError, match=r"Vocab takes a list of words, got a single one; use Vocab\(\['<unk>'\]\)"):
+    with pytest.raises(
+        TypeError, match=r"tokens is a list of words, got str '<unk>'; for a single one write \['<unk>'\]"
+    ):
         hr.Vocab("<unk>")
     (tmp_path / "t").write_text("a")
-    with pytest.raises(TypeError, match="specials is a list of words, got a single one"):
+    with pytest.raises(TypeError, match="specials is a list of words, got str '<unk>'; for a single one"):
         hr.build_vocab(tmp_path / "t", specials="<unk>")
     with pytest.raises(ValueError, match="min_count is an integer, got 'x'"):
         ANY.build_vocab(tmp_path / "t", min_count="x")

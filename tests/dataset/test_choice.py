@@ -33,7 +33,7 @@ def test_mix_keeps_proportions() -> None:
     order = values(hr.mix([a, b], weights=[3, 1], seed=1))
     assert 380 <= len(order) <= 400
     assert [sum(order[i : i + 64]) for i in range(0, 320, 64)] == [16] * 5
-    with pytest.raises(hr.PlanError, match="one weight for each dataset, got 2 datasets and 1 weights"):
+    with pytest.raises(hr.PlanError, match="mix needs a weight for each part, one part at least, got 1 for 2"):
         hr.mix([a, b], weights=[1])
 
 

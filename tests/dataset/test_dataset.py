@@ -86,4 +86,4 @@ def test_names_of_other_libraries_lead_on() -> None:
 
 def test_texts_show_their_beginning() -> None:
     assert repr(hr.Strings.from_rows(["a", "b"])) == "Strings(['a', 'b'], 2 rows)"
-    assert repr(hr.Strings.from_rows("abcd")) == "Strings(['a', 'b', 'c', …], 4 rows)"
+    assert repr(hr.Strings.from_rows(list("abcd"))) == "Strings(['a', 'b', 'c', …], 4 rows)"

@@ -36,7 +36,8 @@ def test_batches_are_those_of_the_records_that_are_left(size: int, drop: bool) -
         batches = data.filter(lambda n: n % 3 == 0, block=block).batch(size, drop_remainder=drop)
         for workers in (0, 3):
             assert read(batches, workers=workers) == expected
-        hr.assert_resumable(batches, epochs=2, workers=(0, 2))
+        if expected:
+            hr.assert_resumable(batches, epochs=2, workers=(0, 2))
 
 
 def test_columns_pad_and_tensors_come_as_without_a_filter() -> None:
@@ -77,7 +78,8 @@ def test_take_skip_slice_and_shard_count_what_is_left() -> None:
     for cut, expected in cases.items():
         assert list(cut) == expected
         assert list(itertools.chain(*read(cut.batch(3)))) == expected
-        hr.assert_resumable(cut.batch(3), epochs=2)
+        if expected:
+            hr.assert_resumable(cut.batch(3), epochs=2)
     seen: list[int] = []
 
     def see(n: int) -> bool:

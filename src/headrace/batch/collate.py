@@ -11,6 +11,7 @@ from headrace.batch.column import join_rows, offsets_of
 from headrace.batch.columns import Bytes, Objects, Ragged, Strings
 from headrace.batch.sparse import Sparse, is_scipy
 from headrace.batch.tree import Tree, child, is_branch, rebuild
+from headrace.checks import list_of
 from headrace.errors import DataError
 
 
@@ -40,6 +41,7 @@ def collate(
         name: The column that the records are, where they are part of larger ones.
 
     Raises:
+        TypeError: If an argument is of another kind.
         DataError: If two records differ in structure, in the kind of their numbers, or in the shape of a column that
             isn't ragged. The message names both records, the column and what to do.
 
@@ -49,9 +51,17 @@ def collate(
         >>> batch["x"].tolist(), batch["ids"].tolist()
         ([[1, 2], [3, 4]], [[5], [6, 7]])
     """
-    if not len(records):
+    records = records if isinstance(records, list) else list_of("collate", "records", records, "records")
+    if not records:
         raise DataError("collate needs at least one record: the columns of none aren't known")
-    return _Collate(frozenset(ragged), where or (lambda i: f"record {i}")).tree(records, name)
+    if isinstance(ragged, str):
+        ragged = (ragged,)
+    names = [*list_of("collate", "ragged", ragged, "names of columns"), name]
+    if not all(isinstance(column, str) for column in names):
+        raise TypeError(f"collate: columns are named by texts, got {names!r:.80}")
+    if where is None:
+        where = "record {}".format
+    return _Collate(frozenset(names[:-1]), where).tree(records, name)
 
 
 _PLAIN: dict[type, Any] = {int: np.int64, float: np.float64, bool: np.bool_}
@@ -129,7 +139,7 @@ class _Collate:
         for i, value in enumerate(values):
             try:
                 columns.append(value if isinstance(value, Sparse) else Sparse.from_scipy(value))
-            except (AttributeError, ValueError):
+            except (AttributeError, TypeError, ValueError):
                 self.differ(name, i, "sparse rows", _describe(value), "return records of one kind")
             if columns[i].row_type != columns[0].row_type:
                 self.differ(name, i, columns[0].row_type, columns[i].row_type, "give all records one width and type")

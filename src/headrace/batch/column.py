@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -106,6 +107,38 @@ def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
 def join_offsets(offsets: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """The offsets of rows that are put one after another."""
     return offsets_of(np.concatenate([np.diff(o) for o in offsets]))
+
+
+def row_at(row: Any, rows: int, what: str) -> int:
+    """The number of a row, counted from the beginning.
+
+    Raises:
+        TypeError: If it is no whole number.
+        IndexError: If there is no such row.
+    """
+    try:
+        return range(rows)[operator.index(row)]
+    except TypeError:
+        raise TypeError(f"rows of {what} are asked for by whole numbers or slices, got {row!r:.60}") from None
+    except IndexError:
+        raise IndexError(f"there is no row {row} in {what} of {rows} rows") from None
+
+
+def row_numbers(index: Any) -> NDArray[np.int64]:
+    """Numbers of rows as the native core takes them.
+
+    Raises:
+        TypeError: If they are something else.
+    """
+    if isinstance(index, np.ndarray) and index.dtype == np.int64 and index.ndim == 1:
+        return index
+    try:
+        found = np.asarray(index)
+    except ValueError:  # lists of different lengths
+        found = np.empty((), object)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise TypeError(f"take needs the numbers of rows, in one dimension, got {index!r:.60}")
+    return np.ascontiguousarray(found, np.int64)
 
 
 def check_offsets(offsets: Any, total: int, what: str) -> None:

@@ -10,8 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.batch.column import Column, check_offsets, join_offsets, join_rows, offsets_of, row_type
+from headrace.batch.column import (
+    Column,
+    check_offsets,
+    join_offsets,
+    join_rows,
+    offsets_of,
+    row_at,
+    row_numbers,
+    row_type,
+)
 from headrace.batch.sparse import Sparse
+from headrace.checks import check_dtype, list_of
 
 
 def _text_bytes(row: int, text: Any, kind: str) -> bytes:
@@ -72,9 +82,16 @@ class Ragged(Column):
             dtype: Of the values; by default what NumPy makes of them all (float64 for no rows at all).
 
         Raises:
-            ValueError: If two rows differ in more than their first dimension.
+            ValueError: If two rows differ in more than their first dimension, or aren't of the dtype.
+            TypeError: If `rows` is no list, or `dtype` no type.
         """
-        arrays = [np.asarray(row, dtype=dtype) for row in rows]
+        rows = rows if isinstance(rows, list) else list_of("Ragged.from_rows", "rows", rows, "rows")
+        if dtype is not None:
+            check_dtype("Ragged.from_rows", dtype)
+        try:
+            arrays = [np.asarray(row, dtype=dtype) for row in rows]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Ragged needs rows that are arrays or lists of numbers of one kind: {error}") from None
         for row, array in enumerate(arrays):
             if array.ndim == 0:
                 raise ValueError(f"Ragged needs rows with at least one dimension, got {rows[row]!r:.60} as row {row}")
@@ -95,7 +112,7 @@ class Ragged(Column):
         """One row; or a slice of rows, as a column that shares the memory."""
         if isinstance(row, slice):
             return _slice(self, self.values, row)
-        i = range(len(self))[row]
+        i = row_at(row, len(self), "Ragged")
         return self.values[self.offsets[i] : self.offsets[i + 1]]
 
     def __iter__(self) -> Iterator[Any]:
@@ -117,6 +134,7 @@ class Ragged(Column):
 
     def take(self, index: NDArray[np.int64]) -> Ragged:
         """The rows at `index`, in that order, as a new column."""
+        index = row_numbers(index)
         if isinstance(self.values, Column):
             # Of the rows asked for alone: a batch must not cost as much as the whole column.
             starts = _native.gather_rows(self.offsets[:-1], index)
@@ -170,7 +188,13 @@ class _ByteRows(Column):
 
     @classmethod
     def from_rows(cls, rows: Sequence[str | bytes]) -> Self:
-        """Joins texts or bytes; `str` is encoded as UTF-8."""
+        """Joins texts or bytes; `str` is encoded as UTF-8.
+
+        Raises:
+            TypeError: If `rows` is no list.
+            ValueError: If one of them is neither text nor bytes.
+        """
+        rows = rows if isinstance(rows, list) else list_of(f"{cls.__name__}.from_rows", "rows", rows, "texts or bytes")
         parts = [_text_bytes(row, text, cls.__name__) for row, text in enumerate(rows)]
         offsets = offsets_of([len(p) for p in parts])
         return cls(np.frombuffer(b"".join(parts), np.uint8), offsets)
@@ -180,7 +204,7 @@ class _ByteRows(Column):
 
     def bytes_at(self, row: SupportsIndex) -> bytes:
         """The bytes of one row."""
-        i = range(len(self))[row]
+        i = row_at(row, len(self), type(self).__name__)
         return self.data[self.offsets[i] : self.offsets[i + 1]].tobytes()
 
     def __getitem__(self, row: Any) -> Any:
@@ -205,7 +229,7 @@ class _ByteRows(Column):
 
     def take(self, index: NDArray[np.int64]) -> Self:
         """The rows at `index`, in that order, as a new column."""
-        data, offsets = _native.gather_ragged(np.ascontiguousarray(self.data), self.offsets, index)
+        data, offsets = _native.gather_ragged(np.ascontiguousarray(self.data), self.offsets, row_numbers(index))
         return type(self)(data, offsets)
 
     @classmethod

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.batch.column import Column, check_offsets, join_offsets, offsets_of
+from headrace.batch.column import Column, check_offsets, join_offsets, offsets_of, row_at, row_numbers
+from headrace.checks import check_dtype, list_of, whole
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -54,11 +55,12 @@ class Sparse(Column):
             found = f"{indices.dtype} {indices.shape}" if isinstance(indices, np.ndarray) else type(indices).__name__
             raise ValueError(f"Sparse needs one int32 index for each of {len(values)} values, got {found}")
         check_offsets(offsets, len(values), "Sparse")
+        width = whole("the width of Sparse", width, 0)
         if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= width):
             bad = int(np.flatnonzero((indices < 0) | (indices >= width))[0])
             row = int(np.searchsorted(offsets, bad, side="right")) - 1
             raise ValueError(f"Sparse needs indices in [0, {width}), got {int(indices[bad])} in row {row}")
-        return cls(values, indices, offsets, int(width))
+        return cls(values, indices, offsets, width)
 
     @classmethod
     def from_rows(cls, rows: Sequence[tuple[Any, Any]], width: int, dtype: Any = np.float32) -> Sparse:
@@ -66,8 +68,15 @@ class Sparse(Column):
 
         Raises:
             ValueError: If a row has another number of values than of indices, or an index is outside.
+            TypeError: If `rows` is no list, or `dtype` no type.
         """
-        pairs = [(np.asarray(i, np.int64), np.asarray(v, dtype)) for i, v in rows]
+        rows = list_of("Sparse.from_rows", "rows", rows, "pairs of indices and values")
+        width = whole("the width of Sparse", width, 0)
+        check_dtype("Sparse.from_rows", dtype)
+        try:
+            pairs = [(np.asarray(i, np.int64), np.asarray(v, dtype)) for i, v in rows]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Sparse needs rows that are pairs of indices and values: {error}") from None
         for row, (i, v) in enumerate(pairs):
             if i.shape != v.shape or i.ndim != 1:
                 raise ValueError(f"Sparse needs as many values as indices, got {v.shape} and {i.shape} in row {row}")
@@ -76,11 +85,17 @@ class Sparse(Column):
         offsets = offsets_of([len(i) for i, _ in pairs])
         indices = np.concatenate([i for i, _ in pairs]) if pairs else np.empty(0)
         values = np.concatenate([v for _, v in pairs]) if pairs else np.empty(0, dtype)
-        return cls(values, indices.astype(np.int32), offsets, int(width))
+        return cls(values, indices.astype(np.int32), offsets, width)
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> Sparse:
-        """Takes a SciPy sparse matrix or array of two dimensions, sharing its memory where it is CSR."""
+        """Takes a SciPy sparse matrix or array of two dimensions, sharing its memory where it is CSR.
+
+        Raises:
+            TypeError: If it is something else.
+        """
+        if not hasattr(matrix, "tocsr"):
+            raise TypeError(f"Sparse.from_scipy takes a sparse matrix of SciPy's, got {type(matrix).__name__}")
         csr = matrix.tocsr()
         indices = np.asarray(csr.indices, np.int32)
         return cls.checked(np.asarray(csr.data), indices, np.asarray(csr.indptr, np.int64), csr.shape[1])
@@ -96,7 +111,7 @@ class Sparse(Column):
                 return self.take(np.arange(start, stop, step))
             stop = max(start, stop)
         else:
-            start = range(len(self))[row]
+            start = row_at(row, len(self), "Sparse")
             stop = start + 1
         a, b = int(self.offsets[start]), int(self.offsets[stop])
         return Sparse(self.values[a:b], self.indices[a:b], self.offsets[start : stop + 1] - a, self.width)
@@ -123,6 +138,7 @@ class Sparse(Column):
 
     def take(self, index: NDArray[np.int64]) -> Sparse:
         """The rows at `index`, in that order, as a new column."""
+        index = row_numbers(index)
         values, offsets = _native.gather_ragged(np.ascontiguousarray(self.values), self.offsets, index)
         indices, _ = _native.gather_ragged(np.ascontiguousarray(self.indices), self.offsets, index)
         return Sparse(values, indices, offsets, self.width)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.batch.pad import Side
-from headrace.checks import one_of, whole_of
+from headrace.checks import flag_of, one_of, whole_of
 from headrace.dataset.arguments import check_function, size
 from headrace.dataset.batch_ops import MapBatches, Pad, Padding, as_columns
 from headrace.dataset.node import BatchNode, steps
@@ -70,6 +70,7 @@ class Batches:
         """
         one_of("pad", "side", side, Side)
         multiple_of, width = whole_of("pad", "multiple_of", multiple_of, 1), size("pad", "width", width)
+        lengths = flag_of("pad", "lengths", lengths)
         return Batches(Pad(self._node, Padding(value, as_columns(columns), side, multiple_of, width, lengths)))
 
     def map(self, fn: Callable[[Any], Any]) -> Batches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from headrace.checks import whole_of
+from headrace.checks import flag_of, whole_of
 from headrace.dataset.arguments import size
 from headrace.dataset.batch import Batch, Bucket, growing_boundaries, width_boundaries
 from headrace.dataset.batch_ops import as_columns
@@ -41,7 +41,8 @@ class Batching:
             >>> [batch.tolist() for batch in hr.Loader(hr.from_dataset(range(5)).batch(2))]
             [[0, 1], [2, 3], [4]]
         """
-        return Batches(Batch(self._node, whole_of("batch", "size", size, 1), drop_remainder, as_columns(ragged) or ()))
+        size, drop_remainder = whole_of("batch", "size", size, 1), flag_of("batch", "drop_remainder", drop_remainder)
+        return Batches(Batch(self._node, size, drop_remainder, as_columns(ragged) or ()))
 
     def bucket(
         self,
@@ -101,11 +102,11 @@ class Batching:
         elif boundaries is None:
             boundaries = growing_boundaries()
         sizes, max_tokens, edges = check_bucket(batch_size, max_tokens, boundaries)
-        if window == "auto":
+        if isinstance(window, str) and window == "auto":
             window = 131_072 if sizes is None else 1000 * (max(sizes) if isinstance(sizes, tuple) else sizes)
         window = size("bucket", "window", window)
         key = by if callable(by) else as_columns(by)
-        rows = as_columns(ragged) or ()
+        rows, drop_remainder = as_columns(ragged) or (), flag_of("bucket", "drop_remainder", drop_remainder)
         return Batches(Bucket(self._node, sizes, max_tokens, edges, key, window, drop_remainder, rows))
 
     def pack(
@@ -156,7 +157,8 @@ class Batching:
             ([[1, 1, 1, 2, 2], [3, 3, 3, 4, 0]], [[1, 1, 1, 2, 2], [1, 1, 1, 2, 0]])
         """
         length, batch_size = check_pack(length, batch_size, strategy, overlong)
-        window = size("pack", "window", 16_384 if window == "auto" else window)
+        window = 16_384 if isinstance(window, str) and window == "auto" else size("pack", "window", window)
+        drop_remainder = flag_of("pack", "drop_remainder", drop_remainder)
         names = as_columns(columns)
         if names == ():
             raise PlanError("pack: columns names one column at least; leave it out to pack all with known lengths")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headrace.checks import flag_of
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.leaf import SourceNode
 from headrace.dataset.sources import concat
@@ -48,6 +49,10 @@ def read_cbf(
         [[[1.0], [2.0]], [[3.0]]]
         >>> folder.cleanup()
     """
+    if rename is not None and not isinstance(rename, Mapping):
+        raise TypeError(f"rename is a dict of new names by the names in the file, got {rename!r:.60}")
+    keep_in_memory = flag_of("read_cbf", "keep_in_memory", keep_in_memory)
+    sequence = None if sequence is None else flag_of("read_cbf", "sequence", sequence)
     sources: list[CbfSource] = []
     try:
         for path in find_files(files):

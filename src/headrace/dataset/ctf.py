@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from numpy.typing import DTypeLike
 
+from headrace.checks import flag_of, path_of
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.leaf import SourceNode
 from headrace.errors import PlanError
@@ -83,6 +84,11 @@ def read_ctf(
         [[4, 7], [5]]
         >>> folder.cleanup()
     """
+    skip_ids = flag_of("read_ctf", "skip_ids", skip_ids)
+    require_all = flag_of("read_ctf", "require_all", require_all)
+    strict = flag_of("read_ctf", "strict", strict)
+    keep_in_memory = flag_of("read_ctf", "keep_in_memory", keep_in_memory)
+    cache = None if cache is None else path_of(cache)
     if keep_in_memory and cache is not None:
         raise PlanError("keep_in_memory=True and cache=… are two ways of keeping what is parsed; pass one of them")
     source = CtfSource(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from headrace.batch.tree import records
-from headrace.checks import whole_of
+from headrace.checks import flag_of, list_of, whole_of
 from headrace.clock import Clock
 from headrace.dataset import order
 from headrace.dataset.arguments import check_function
@@ -27,11 +27,9 @@ from headrace.dataset.tokens import PerColumn, Tokens
 from headrace.errors import PlanError
 from headrace.formats.example import ExampleSchema
 from headrace.formats.features import Feature
+from headrace.formats.files import check_separators
 from headrace.formats.images import Fit, Interpolation, PixelType, Ratio, image_decoder
 from headrace.vocab import Vocab
-
-if TYPE_CHECKING:
-    pass
 
 
 class Dataset(Batching):
@@ -162,6 +160,8 @@ class Dataset(Batching):
         """
         min = whole_of("filter_length", "min", min, 0)
         max = None if max is None else whole_of("filter_length", "max", max, 0)
+        if max is not None and max < min:
+            raise PlanError(f"filter_length: max is at least min, or nothing would be left, got min={min}, max={max}")
         return Dataset(LengthFilter(self._node, min, max, as_columns(columns)))
 
     def filter(self, fn: Callable[[Any], Any], *, batched: bool = False, block: int = 256) -> Dataset:
@@ -188,7 +188,8 @@ class Dataset(Batching):
             [[12, 6, 9, 3], [18, 15, 0]]
         """
         check_function("filter", fn)
-        return Dataset(Filter(self._node, fn, bool(batched), whole_of("filter", "block", block, 1)))
+        batched = flag_of("filter", "batched", batched)
+        return Dataset(Filter(self._node, fn, batched, whole_of("filter", "block", block, 1)))
 
     # records -------------------------------------------------------------------------------------------------------
 
@@ -210,7 +211,8 @@ class Dataset(Batching):
             True
         """
         check_function("map", fn)
-        return Dataset(Map(self._node, fn, whole_of("map", "seed", seed, None) if rng else None))
+        seed = whole_of("map", "seed", seed, None)
+        return Dataset(Map(self._node, fn, seed if flag_of("map", "rng", rng) else None))
 
     def tokens(
         self,
@@ -243,6 +245,7 @@ class Dataset(Batching):
             >>> [ids.tolist() for ids in texts.tokens(vocab, eos="</s>")]
             [[2, 3, 1], [2, 0, 1]]
         """
+        check_separators(separators)
         return Dataset(Tokens(self._node, vocab, max_length, bos, eos, separators))
 
     def parse_example(self, features: Mapping[str, Feature]) -> Dataset:
@@ -344,13 +347,23 @@ class Dataset(Batching):
         return length
 
     def __getitem__(self, position: SupportsIndex) -> Any:
-        """The record at a position of epoch 0; for looking at data, not for training."""
+        """The record at a position of epoch 0; for looking at data, not for training.
+
+        Raises:
+            TypeError: If the position is no whole number, or records can't be told by their places: of a filter.
+            IndexError: If there is no such record.
+        """
         built = self._build()
-        i = operator.index(position)
+        try:
+            i = operator.index(position)
+        except TypeError:
+            raise TypeError(f"records of a dataset are asked for by whole numbers, got {position!r:.60}") from None
         if built.sifted is not None:
             raise TypeError("a filtered dataset can only be gone through: which record stands where isn't known")
         if built.plan.length is not None:
-            i = range(built.plan.length)[i]
+            if not -built.plan.length <= i < built.plan.length:
+                raise IndexError(f"there is no record {i} in a dataset of {built.plan.length} records")
+            i %= built.plan.length
         rows = built.plan.locate(0, np.array([i]))
         if not built.reader.advance(rows, np.ones(1, bool)):
             raise IndexError(f"the stream has no record {i}")
@@ -367,8 +380,9 @@ def dataset_nodes(operation: str, parts: Iterable[Any]) -> list[Node]:
 
     Raises:
         PlanError: If one is something else.
+        TypeError: If they aren't a list.
     """
-    parts = list(parts)
+    parts = list_of(operation, "parts", parts, "datasets")
     for number, part in enumerate(parts):
         if not isinstance(part, Dataset):
             raise PlanError(

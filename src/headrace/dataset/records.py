@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from headrace.checks import flag_of
 from headrace.dataset.dataset import Dataset
 from headrace.dataset.leaf import SourceNode
 from headrace.formats.record_source import RecordStream, Recover, TFRecordSource, check_recover, names_remote
@@ -55,6 +56,7 @@ def read_tfrecord(
         [b'wheel', b'mill', b'race']
         >>> folder.cleanup()
     """
+    verify, stream = flag_of("read_tfrecord", "verify", verify), flag_of("read_tfrecord", "stream", stream)
     if not stream and not names_remote(files):
         source = TFRecordSource(files, compression=compression, verify=verify, recover=recover, index=index)
         return Dataset(SourceNode(source))

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from headrace.batch.tree import Tree
-from headrace.checks import whole_of
+from headrace.checks import flag_of, whole_of
 from headrace.dataset.arguments import size
 from headrace.dataset.choice import Concat, Interleave, Mix
 from headrace.dataset.dataset import Dataset, dataset_nodes
@@ -55,6 +55,7 @@ def read_text(
         ['guten Morgen', 'gute Nacht']
         >>> folder.cleanup()
     """
+    check_utf8 = flag_of("read_text", "check_utf8", check_utf8)
     return Dataset(SourceNode(TextSource(files, index=index, separators=separators, check_utf8=check_utf8)))
 
 
@@ -144,6 +145,7 @@ def zip_(*parts: Dataset, shortest: bool = False, **named: Dataset) -> Dataset:
     if bool(parts) == bool(named):
         raise PlanError("zip takes datasets by position (tuples) or by name (dicts): at least one, and not both")
     check_names(list(named))
+    shortest = flag_of("zip", "shortest", shortest)
     nodes = tuple(dataset_nodes("zip", parts or named.values()))
     return Dataset(Zip(nodes, tuple(named) if named else None, shortest))
 

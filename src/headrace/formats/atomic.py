@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
+from headrace.checks import path_of
 from headrace.errors import add_note
 
 FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
@@ -67,8 +68,9 @@ def open_atomic(path: str | os.PathLike[str], shown: str = "") -> Iterator[Binar
         ...     before, target.read_bytes()
         (False, b'to the mill')
     """
+    path = path_of(path)
     target = os.path.realpath(path)
-    shown = shown or os.fspath(path)
+    shown = shown or path
     if os.path.isdir(target):
         raise IsADirectoryError(errno.EISDIR, "expected a file to write, found a directory", shown)
     if os.path.exists(target) and not os.path.isfile(target):  # a file would take its place, of /dev/null too

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace import _native
-from headrace.checks import whole
+from headrace.checks import flag_of, whole
 from headrace.errors import DataError
 from headrace.formats.ctf_schema import MAX_DIM, CtfStream, check_alias
 from headrace.formats.files import AnyPath, find_files, open_bytes
@@ -168,6 +168,7 @@ def infer_ctf(file: AnyPath, *, max_bytes: int = 1 << 20, skip_ids: bool = False
         (True, {'word': (8, True), 'pos': (2, False)})
         >>> folder.cleanup()
     """
+    skip_ids = flag_of("infer_ctf", "skip_ids", skip_ids)
     path = find_files(file)[0]
     content = open_bytes(path)
     size, most = content.size, whole("max_bytes", max_bytes, 1)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from headrace import _native
 from headrace.batch.sparse import Sparse
+from headrace.checks import flag_of, path_of
 from headrace.errors import DataError
 from headrace.formats.atomic import write_atomic
 from headrace.formats.ctf_append import Before, look_before, old_content
@@ -67,8 +68,8 @@ def write_ctf(
         ['0\t|w 3:1 |s 0.5', '0\t|w 0:1', '1\t|w 7:1 |s 2', '']
         >>> folder.cleanup()
     """
-    name = os.fspath(path)
-    before = look_before(name) if append else None
+    name = path_of(path)
+    before = look_before(name) if flag_of("write_ctf", "append", append) else None
     lines: Iterable[Any] = _Writer(streams, ids, first_id, before).lines(data)
     if before is not None:
         lines = itertools.chain(old_content(name, before), lines)

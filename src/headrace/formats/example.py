@@ -85,7 +85,7 @@ class ExampleSchema:
 
     def __init__(self, features: Mapping[str, Feature], sequences: Mapping[str, Feature] | None = None) -> None:
         self.features = _by_name("features", features)
-        self.sequences = _by_name("feature lists", sequences or {})
+        self.sequences = _by_name("feature lists", {} if sequences is None else sequences)
         if not self.features and not self.sequences:
             raise ValueError("parsing needs at least one feature, got none")
         both = self.features.keys() & self.sequences.keys()

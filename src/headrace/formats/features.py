@@ -34,7 +34,7 @@ def key_bytes(key: Any) -> bytes:
 
 def _dtype(given: Any) -> DType:
     name: Any = given
-    if given in (bytes, str):
+    if given is bytes or given is str:
         name = given.__name__
     elif not isinstance(given, str):
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from headrace import _native
+from headrace.checks import path_of
 from headrace.errors import DataChangedError, DataError
 from headrace.formats.packed import is_packed, open_packed
 from headrace.formats.remote import is_remote
@@ -67,9 +68,7 @@ def find_files(files: Paths, key: Callable[[str], Any] | None = None) -> list[st
 
 
 def _resolve(entry: AnyPath, key: Callable[[str], Any] | None) -> list[str]:
-    path = os.fspath(entry) if isinstance(entry, os.PathLike) else entry
-    if not isinstance(path, str):
-        raise TypeError(f"paths are str or pathlib.Path, got {entry!r}")
+    path = path_of(entry)
     _check_name(path)
     try:
         mode = os.stat(path).st_mode
@@ -112,9 +111,12 @@ def check_separators(separators: object) -> None:
 
     Raises:
         TypeError: If it is neither text nor None.
+        ValueError: If there is none in it.
     """
     if separators is not None and not isinstance(separators, str):
         raise TypeError(f"separators is a str of ASCII characters, or None for white space, got {separators!r:.60}")
+    if separators == "":
+        raise ValueError("separators is empty: give at least one ASCII character")
 
 
 def open_bytes(path: str) -> _native.FileBytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -67,6 +67,11 @@ class ObjectSource(Source):
     kind = "dataset"
 
     def __init__(self, items: Indexable, lengths: ArrayLike | LengthsOf | None = None) -> None:
+        if isinstance(items, Mapping):
+            raise TypeError(
+                f"from_dataset asks for items by number, which {type(items).__name__} doesn't have; give "
+                "list(data.values()), or from_arrays a dict of columns"
+            )
         if not isinstance(items, Indexable):
             raise TypeError(
                 f"from_dataset needs an object with __len__ and __getitem__, got {type(items).__name__}; "

@@ -261,11 +261,13 @@ def _find(files: Paths) -> list[str]:
 
 def names_remote(files: Paths) -> bool:
     """Whether there is an URL among files."""
-    return any(map(is_remote, [files] if isinstance(files, (str, os.PathLike)) else files))
+    if isinstance(files, (str, os.PathLike)):
+        return is_remote(files)
+    return isinstance(files, Sequence) and any(map(is_remote, files))
 
 
 def _checked(compression: str | None) -> str:
-    return "auto" if compression == "auto" else check_compression(compression)
+    return "auto" if isinstance(compression, str) and compression == "auto" else check_compression(compression)
 
 
 def _kind(path: str, compression: str) -> Compression:

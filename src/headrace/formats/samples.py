@@ -86,8 +86,9 @@ def streams_of(batch: Columns, streams: Streams) -> dict[str, Samples]:
     """
     names = {name: name for name in batch} if streams is None else streams
     if not isinstance(names, Mapping):
-        if isinstance(names, str):
-            raise DataError(f"streams is a list of columns, or a dict of columns and names, got {names!r}")
+        listed = isinstance(names, Iterable) and not isinstance(names, (str, bytes))
+        if not listed or not all(isinstance(name, str) for name in names):
+            raise DataError(f"streams is a list of columns, or a dict of columns and names, got {names!r:.80}")
         names = {name: name for name in names}
     if not names:
         raise DataError("expected at least one column to write, got none")

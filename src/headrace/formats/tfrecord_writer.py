@@ -16,7 +16,7 @@ import numpy as np
 from headrace import _native
 from headrace.batch.column import offsets_of
 from headrace.batch.columns import Bytes, Strings
-from headrace.checks import whole
+from headrace.checks import path_of, whole
 from headrace.formats.atomic import open_atomic, unfinished_path
 from headrace.formats.record_file import Compression, check_compression
 from headrace.formats.shards import shard_name
@@ -60,7 +60,7 @@ class TFRecordWriter:
         self._compression = check_compression(compression)
         if self._compression == "ZSTD":
             _zstandard()
-        self._path = os.fspath(path)
+        self._path = path_of(path)
         self._shard_size = None if shard_size is None else whole("shard_size", shard_size, 1, 1 << 100)
         self._process = os.getpid()
         self._failed: OSError | None = None

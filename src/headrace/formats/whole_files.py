@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headrace import _native
 from headrace.batch.columns import Bytes, Strings
 from headrace.batch.tree import Tree
+from headrace.checks import path_of
 from headrace.errors import DataError
 from headrace.formats.files import AnyPath
 from headrace.formats.source import Fingerprint, Source
@@ -105,12 +106,18 @@ def find_pictures(folder: AnyPath, classes: Sequence[str] | None = None) -> tupl
         OSError: If a folder isn't there.
         DataError: If there is no class, one comes twice, or one has no picture.
     """
-    folder = os.fspath(folder)
+    folder = path_of(folder)
     if classes is None:
         classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
         if not classes:
             raise DataError(f"{folder}: expected a folder for each class of pictures, found none; see read_files")
-    elif isinstance(classes, str) or not classes or len(set(classes)) != len(classes):
+    elif (
+        not isinstance(classes, Sequence)
+        or isinstance(classes, (str, bytes))
+        or not all(isinstance(name, str) for name in classes)
+        or not classes
+        or len(set(classes)) != len(classes)
+    ):
         raise DataError(f"classes: expected different names of folders, at least one, got {classes!r:.80}")
     paths: list[str] = []
     labels: list[int] = []

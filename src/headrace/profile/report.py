@@ -7,6 +7,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from headrace.checks import path_of
 from headrace.engine import Stats
 from headrace.engine.trace import Span
 from headrace.errors import PlanError
@@ -126,7 +127,7 @@ class Profile:
         """
         import pathlib  # here, because importing headrace would wait for it
 
-        file = pathlib.Path(path)
+        file = pathlib.Path(path_of(path))
         if file.suffix == ".html":
             from headrace.profile.page import page
 
