@@ -10,8 +10,8 @@ Names of tensors end in their shape, one letter a dimension:
     A width of the attention vector: U, or D with the gnmt architectures
     R rows that step together: B, or B times the hypotheses of a sentence      N words of a batch, T times B
 
-and a 1 for a dimension of one: `real_B1` is (B, 1). Only in `tgt_BT1` it is added: (B, T + 1), the words between sos and eos
-with both. Time comes first, so that `x_TBU[t]` is one contiguous step. Matrices are (inputs, outputs), as in `y = x @ W`.
+and a 1 for a dimension of one: `real_B1` is (B, 1). Only in `tgt_BT1` it is added: (B, T + 1), the words with both sos
+and eos. Time comes first, so that `x_TBU[t]` is one contiguous step. Matrices are (inputs, outputs), as in `y = x @ W`.
 
 What happens to a batch one reads in `Seq2Seq.outputs`: `embed`, then `Encoder.read`, then `Decoder.step` for each word;
 `Seq2Seq.loss` compares. docs/nmt-tutorial.md goes through it by hand.
