@@ -6,6 +6,7 @@ import ast
 import os
 import pathlib
 import pickle
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -105,10 +106,28 @@ def test_an_error_that_cannot_be_sent_back_is_told_of() -> None:
 
 
 def test_workers_that_die_one_after_another_are_an_error_of_ours() -> None:
-    data = hr.from_dataset(range(4)).map(lambda n: os._exit(3)).batch(2)
+    def ends(n: int) -> int:
+        if n == 5:
+            os._exit(3)
+        return n
+
+    filtered = hr.from_dataset(range(9)).filter(lambda n: ends(n) < 9, block=4)
+    for data, kind in ((hr.from_dataset(range(9)).map(ends), "batch"), (filtered, "block")):
+        with (
+            hr.Loader(data.batch(4), workers=1, mode="processes") as loader,
+            pytest.raises(hr.WorkerDiedError) as caught,
+        ):
+            list(loader)
+        assert caught.value.exitcode == 3
+        told = f"exited unexpectedly with code 3 in the {kind} of 4 records, record 4 of range … record 7 of range ("
+        assert told in str(caught.value)
+        assert "3 workers have died at it, so it is given up. Read it without workers" in str(caught.value)
+
+
+def test_who_is_killed_may_have_been_out_of_memory() -> None:
+    data = hr.from_dataset(range(1)).map(lambda n: os.kill(os.getpid(), signal.SIGKILL)).batch(4)
     with (
         hr.Loader(data, workers=1, mode="processes") as loader,
-        pytest.raises(hr.WorkerDiedError, match="code 3") as caught,
+        pytest.raises(hr.WorkerDiedError, match=r"in the batch of record 0 of range .* make batches smaller"),
     ):
         list(loader)
-    assert caught.value.exitcode == 3

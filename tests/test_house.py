@@ -34,7 +34,7 @@ ALLOWED = {
     "schedule": {"blocks", "dataset", "engine", "formats", "plan", "state"},
     "quality": {"checks", "errors", "dataset"},
     "profile": {"checks", "errors", "engine"},
-    "runs": {"errors", "clock", "batch", "blocks", "dataset", "engine", "schedule", "state"},
+    "runs": {"errors", "clock", "batch", "blocks", "dataset", "engine", "plan", "schedule", "state"},
     "loader": {
         "checks",
         "runs",

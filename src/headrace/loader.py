@@ -222,13 +222,14 @@ class Loader:
         self._stats.began()
         blocks: Generator[Result[Block]] | None = None
         results: Generator[Result[Piece]] | Generator[Result[Share]]
+        reading = (self._program.streams, self._program.reader.where)
         if self._program.sifting is None:
             pieces = self._schedule.pieces(self._position)
-            results = self._workers.run(pieces, self._carry_out, self._convert, self._stats, self._program.streams)
+            results = self._workers.run(pieces, self._carry_out, self._convert, self._stats, *reading)
         else:
             every = self._schedule.blocks(self._position)
             found = BlockStats(self._stats)
-            blocks = self._workers.run(every, self._sift, lambda left, _: left, found, self._program.streams)
+            blocks = self._workers.run(every, self._sift, lambda left, _: left, found, *reading)
             batches = assembler(self._program, self._position).batches(blocks)
             split = shares(batches, self._rank, self._world_size, self._split, self._uneven)
             results = run_inline(split, self._finish, self._stats)

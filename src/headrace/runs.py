@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from headrace.dataset import Batches, Program, StreamReader, compile_program, wi
 from headrace.engine import Auto, Mode, Result, StatsCollector, Work, run_auto, run_inline, run_threads
 from headrace.engine.auto import Runner
 from headrace.errors import WorkerError, add_note
+from headrace.plan import Rows
 from headrace.schedule import Piece
 from headrace.state import Position
 
@@ -83,8 +85,20 @@ class Shipment(Generic[P]):
 def ship(pieces: Iterator[Any], streams: Sequence[StreamReader]) -> Generator[Shipment[Any]]:
     """Takes pieces one by one, as `pieces` has read streams on to each of them."""
     for piece in pieces:
-        rows = getattr(piece, "example", None) or piece.rows
-        yield Shipment(piece, [stream.hand_over(rows) for stream in streams])
+        yield Shipment(piece, [stream.hand_over(_rows_of(piece)) for stream in streams])
+
+
+def _rows_of(piece: Any) -> Rows:
+    """The records that are read for a piece."""
+    found: Rows = getattr(piece, "example", None) or piece.rows
+    return found
+
+
+def _name(where: Callable[[NDArray[np.int64]], str], shipment: Shipment[Any]) -> str:
+    """What a piece is, in words."""
+    rows, kind = _rows_of(shipment.piece), "block" if isinstance(shipment.piece, Block) else "batch"
+    first, last = where(rows.ids[:, 0]), where(rows.ids[:, -1])
+    return f"the {kind} of {first}" if len(rows) == 1 else f"the {kind} of {len(rows)} records, {first} … {last}"
 
 
 class Workers:
@@ -142,6 +156,7 @@ class Workers:
         after: Work[Any],
         stats: StatsCollector,
         streams: Sequence[StreamReader],
+        where: Callable[[NDArray[np.int64]], str],
     ) -> Generator[Result[P]]:
         """Carries out pieces, results in their order.
 
@@ -151,6 +166,7 @@ class Workers:
             after: What is done in this process, whichever carries out the piece, with what it gave.
             stats: Is told of waiting and of results.
             streams: The readers of streams that `pieces` reads on.
+            where: Names a record by its ids, for messages.
         """
 
         def here(piece: P, clock: Clock) -> Any:
@@ -164,7 +180,7 @@ class Workers:
             return run_threads(pieces, here, stats, workers=workers, timeout=self._timeout, **limits)
 
         def processes(pieces: Iterator[P], workers: int) -> Generator[Result[P]]:
-            return self._run_processes(ship(pieces, streams), workers, after, stats)
+            return self._run_processes(ship(pieces, streams), workers, after, stats, partial(_name, where))
 
         runners: dict[Mode, Runner[P]] = {"inline": inline, "threads": threads, "processes": processes}
         if self._auto is not None:
@@ -173,7 +189,12 @@ class Workers:
         return runners[self._mode](pieces, self._number)
 
     def _run_processes(
-        self, pieces: Iterator[Shipment[P]], workers: int, after: Work[Any], stats: StatsCollector
+        self,
+        pieces: Iterator[Shipment[P]],
+        workers: int,
+        after: Work[Any],
+        stats: StatsCollector,
+        name_of: Callable[[Shipment[P]], str],
     ) -> Generator[Result[P]]:
         from headrace.engine import Crew, ProcessRun  # not before there are to be processes
 
@@ -187,6 +208,7 @@ class Workers:
             prefetch=self._prefetch,
             max_bytes=self._max_bytes,
             timeout=self._timeout,
+            name_of=name_of,
         )
         self._processes = run
         try:

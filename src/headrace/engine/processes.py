@@ -8,6 +8,7 @@ import logging
 import os
 import pickle
 import select
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -85,6 +86,7 @@ class ProcessRun(Generic[P]):
         fresh: Whether workers open the job anew; otherwise they go on with what they have open.
         setup: Given to the job as it is opened, in the worker (`Seat.setup`).
         retries: How often a piece is tried again whose worker dies in it.
+        name_of: Says what a piece is, for messages; None: they tell its number.
 
     Raises:
         NotPicklableError: If the job can't be sent to workers.
@@ -106,6 +108,7 @@ class ProcessRun(Generic[P]):
         fresh: bool = True,
         setup: object = None,
         retries: int = 2,
+        name_of: Callable[[P], str] | None = None,
     ) -> None:
         self._closed = True  # until there is something to close
         self._crew = crew
@@ -120,6 +123,7 @@ class ProcessRun(Generic[P]):
         self._fresh = fresh
         self._setup = setup
         self._retries = retries
+        self._name_of = name_of
         self._tasks: dict[int, _Task[P]] = {}  # of which the consumer hasn't got the result
         self._ready: dict[int, Result[P] | Parked[P]] = {}
         self._taken = 0
@@ -397,7 +401,7 @@ class ProcessRun(Generic[P]):
             task.deaths += 1
             if task.deaths > self._retries:
                 left.remove(culprit)
-                text = f"{report}; {task.deaths} workers have died at this piece: it is given up"
+                text = f"{report}; {task.deaths} workers have died at it, so it is given up. {_remedy(worker.exitcode)}"
                 self._fail(task, WorkerDiedError(text, worker.pid, worker.exitcode))
         _log.warning("%s; another takes its place", report)
         self._contract.prepare()
@@ -411,16 +415,20 @@ class ProcessRun(Generic[P]):
         where = ""
         if current is not None and current[0] == self._run:
             record = f", at record {current[2]} of it" if current[2] >= 0 else ""
-            where = f" in piece {current[1]}{record}"
+            where = f" in {self._name(current[1])}{record}"
         peak = f" (it had used {worker.page.peak_bytes / 1e6:,.0f} MB of memory)" if worker.page.peak_bytes else ""
         return f"worker process {seat} (pid {worker.pid}) {worker.how_it_ended()}{where}{peak}"
+
+    def _name(self, number: int) -> str:
+        task = self._tasks.get(number)
+        return f"piece {number}" if task is None or self._name_of is None else self._name_of(task.piece)
 
     def stacks(self) -> str:
         """What all workers are doing."""
         parts = []
         for seat, worker in enumerate(self._workers):
             current = worker.page.current()
-            at = "no piece" if current is None else f"piece {current[1]}, for {current[3]:.1f} s"
+            at = "nothing" if current is None else f"{self._name(current[1])}, for {current[3]:.1f} s"
             parts.append(f"worker process {seat} (pid {worker.pid}), at {at}:\n{worker.page.stacks(worker.pid)}")
         return "\n".join(parts)
 
@@ -453,6 +461,12 @@ class ProcessRun(Generic[P]):
     def __del__(self) -> None:
         if hasattr(self, "_process") and not sys.is_finalizing():  # at the very end, the crew's end is enough
             self.close()
+
+
+def _remedy(exitcode: int | None) -> str:
+    if exitcode == -signal.SIGKILL:
+        return "If the system ran out of memory, make batches smaller or take fewer workers."
+    return "Read it without workers to see what ends the process."
 
 
 def _worker_error(failure: Failure, seat: int, pid: int) -> WorkerError:
