@@ -39,7 +39,8 @@ def make_translator(**settings: object) -> Translator:
 def save_model(translator: Translator, folder: Path) -> Path:
     """Writes a model's checkpoint."""
     weights = translator.model.state_dict()
-    saved = checkpoint.Checkpoint(1, translator.hparams, translator.vocabs, weights, {}, {}, {})
+    subwords = None if translator.subwords is None else translator.subwords.model
+    saved = checkpoint.Checkpoint(1, translator.hparams, translator.vocabs, weights, {}, {}, {}, subwords=subwords)
     return checkpoint.save(folder, saved)
 
 

@@ -12,7 +12,15 @@ from headrace.nmt.cells import States
 from headrace.nmt.hparams import HParams
 from headrace.nmt.steady import multiply, tanh
 
-__all__ = ["AttentionMechanism", "BahdanauAttention", "LuongAttention", "Memory", "State", "make_attention"]
+__all__ = [
+    "AttentionMechanism",
+    "BahdanauAttention",
+    "LuongAttention",
+    "Memory",
+    "State",
+    "make_attention",
+    "never_empty",
+]
 
 
 class Memory(NamedTuple):
@@ -28,6 +36,11 @@ class State(NamedTuple):
 
     cells: States
     attention_BA: Tensor | None
+
+
+def never_empty(real_SB: Tensor) -> Tensor:
+    """Counts the first step of each sentence as real: an empty source has one, of zeros, for weights to sum to 1."""
+    return real_SB | (torch.arange(len(real_SB), device=real_SB.device)[:, None] == 0)
 
 
 class AttentionMechanism(nn.Module):

@@ -38,7 +38,7 @@ class Translation:
         score: What hypotheses are ordered by: the log-probability after penalties.
         log_prob: The log-probability itself, of the words and eos.
         attention: How much of each source word each word looked at, (words + 1, source words): the last row is that of
-            eos. None without attention, or where it was not asked for.
+            eos, and is not there where the translation was cut. None without attention, or where it was not asked for.
     """
 
     text: str
@@ -161,6 +161,8 @@ class Translator:
                     matrix = None
                     if result.alignments_BKTS is not None and (attention or self.hparams.replace_unk):
                         matrix = result.alignments_BKTS[b, k, : len(words) + 1, : len(source)].numpy().copy()
+                        if not matrix[len(words) :].any():  # cut before eos: whether there is a row depends on others
+                            matrix = matrix[: len(words)]
                         if self.hparams.replace_unk:
                             words = replace_unknown(words, source, matrix, dictionary)
                         matrix = matrix if attention else None

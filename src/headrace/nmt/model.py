@@ -30,7 +30,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from headrace.nmt.attention import Memory, State, make_attention
+from headrace.nmt.attention import Memory, State, make_attention, never_empty
 from headrace.nmt.cells import Stack, States
 from headrace.nmt.chars import CharEncoder
 from headrace.nmt.hparams import HParams
@@ -163,9 +163,8 @@ class Decoder(nn.Module):
         states = encoded if self.passes_state and encoded else self.stack.zero_state(like.new_empty(batch, 0))
         if self.attention is None or memory_SBD is None:
             return None, State(states, None)
-        real_SB = torch.cat([torch.ones_like(real_SB[:1]), real_SB[1:]])  # an empty source has one step of zeros
         values_BSD = memory_SBD.transpose(0, 1)
-        memory = Memory(values_BSD, self.attention.keys(values_BSD), real_SB.t())
+        memory = Memory(values_BSD, self.attention.keys(values_BSD), never_empty(real_SB).t())
         return memory, State(states, like.new_zeros(batch, self.attention.size))
 
     def forward(self, y_TBU: Tensor, state: State, memory: Memory | None, masks: list[Tensor] | None) -> Tensor:

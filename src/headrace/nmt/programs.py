@@ -16,6 +16,7 @@ PROGRAMS = {  # name: module, what it does
     "train": ("__main__", "trains a model, or goes on with one"),
     "translate": ("__main__", "translates a file, or scores translations (--inference_input_file)"),
     "serve": ("serve", "serves translations by HTTP, with a page to type into"),
+    "export": ("export", "writes a model as programs that run without headrace, of torch.export or ONNX"),
     "download": ("download", "loads a corpus"),
     "clean": ("clean", "cleans parallel text"),
     "vocab": ("vocab", "makes vocabularies of training text"),

@@ -20,7 +20,7 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor, nn
 
-from headrace.nmt.attention import Memory, State
+from headrace.nmt.attention import Memory, State, never_empty
 from headrace.nmt.cells import CellState, States, draw_mask
 from headrace.nmt.hparams import HParams
 from headrace.nmt.steady import add_up, multiply
@@ -198,7 +198,7 @@ class TransformerEncoder(nn.Module):
         """Returns the outputs, zero past each sentence's end, and no states."""
         drop = dropper(None if masks is None else masks[0])
         x_BSU, real_BS = drop(place(x_SBU.transpose(0, 1))), real_SB.t()
-        seen_BS = torch.cat([torch.ones_like(real_BS[:, :1]), real_BS[:, 1:]], dim=1)  # something, if there is nothing
+        seen_BS = never_empty(real_SB).t()
         for layer in self.layers:
             x_BSU = layer(x_BSU, seen_BS, drop)
         return (self.norm(x_BSU) * real_BS[:, :, None]).transpose(0, 1), ()
@@ -237,8 +237,7 @@ class TransformerDecoder(nn.Module):
         memory_BSU = memory_SBD.transpose(0, 1)
         each = [layer.cross.keys_values(memory_BSU) for layer in self.layers if layer.cross is not None]
         keys_BSU, values_BSD = (torch.cat(parts, dim=2) for parts in zip(*each, strict=True))
-        real_SB = torch.cat([torch.ones_like(real_SB[:1]), real_SB[1:]])  # an empty source has one step of zeros
-        return Memory(values_BSD, keys_BSU, real_SB.t()), state
+        return Memory(values_BSD, keys_BSU, never_empty(real_SB).t()), state
 
     def forward(self, y_TBU: Tensor, state: State, memory: Memory | None, masks: list[Tensor] | None) -> Tensor:
         """Reads all right words at once; returns what predicts the words that follow them: (T, B, U)."""
