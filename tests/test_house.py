@@ -23,12 +23,13 @@ ALLOWED = {
     "errors": set(),
     "clock": set(),
     "checks": {"errors"},
+    "attributes": set(),
     "plan": {"checks", "_native", "errors"},
     "batch": {"checks", "_native", "errors"},
     "vocab": {"checks", "_native", "errors", "batch", "formats.atomic", "formats.files"},
     "formats": {"checks", "_native", "errors", "batch", "vocab"},  # vocab for text.py alone, see below
     "dataset": {"checks", "errors", "clock", "batch", "formats", "plan", "vocab"},
-    "engine": {"_native", "errors", "clock", "batch"},
+    "engine": {"attributes", "_native", "errors", "clock", "batch"},
     "state": {"errors", "dataset", "formats", "plan"},
     "blocks": {"errors", "clock", "batch", "dataset", "engine", "formats", "plan", "state"},
     "schedule": {"blocks", "dataset", "engine", "formats", "plan", "state"},
@@ -52,7 +53,7 @@ ALLOWED = {
     "proof": {"checks", "errors", "clock", "batch", "dataset", "engine", "loader", "plan"},
     "cntk": {"checks", "", "errors", "clock", "batch", "formats", "plan", "engine"},  # "": the public surface
     "tf1": {"", "errors", "formats"},
-    "torch": {"errors", "clock", "engine", "profile"},
+    "torch": {"errors", "attributes", "clock", "engine", "profile"},
     "cli": {"", "errors", "batch", "formats", "cntk", "nmt.programs", "plan.batches", "profile", "state"},
     "nmt": {""},  # the public surface, `import headrace as hr`, and nothing behind it
 }

@@ -330,3 +330,71 @@ class NoisyStream(Stream):
     def __iter__(self) -> Iterator[Any]:
         for i in range(self.n):
             yield i, random.random()
+
+
+class Slots:
+    """Has its generators in slots, one of a name that is the class's own."""
+
+    __slots__ = ("__own", "empty", "rng")
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+        self.__own = random.Random(0)
+
+
+class MoreSlots(Slots):
+    """Has inherited slots and one of its own."""
+
+    __slots__ = ("more",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.more = torch.Generator()
+
+
+def test_generators_are_found_in_slots() -> None:
+    assert len(held_generators(Slots())) == 2
+    assert len(held_generators(MoreSlots())) == 3
+
+
+def test_generators_are_found_far_down_in_lists() -> None:
+    rng = np.random.default_rng(0)
+    records = [{"a": i, "b": [i]} for i in range(10_000)]
+    for holder in ([*range(70), rng], dict(enumerate([*records, rng])), [*records, [rng]], (records, records, [rng])):
+        assert held_generators(holder) == [rng]
+    many = [random.Random(i) for i in range(6000)]
+    assert held_generators({"a": records, "each": many}) == many
+    deep: Any = rng
+    for _ in range(6):
+        deep = [deep]
+    assert held_generators(deep) == [rng]
+
+
+def test_what_isnt_looked_at_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="headrace"):
+        held_generators([[i] for i in range(10_000)])
+        assert not caplog.text  # they are alike
+        held_generators([[[i] for i in range(100)] for j in range(100)])
+        assert "looked for in the first 4000 objects" in caplog.text
+
+
+def in_a_dict() -> Any:
+    values: dict[Any, Any] = dict.fromkeys(range(70))
+    return {**values, "rng": np.random.default_rng(0)}
+
+
+@pytest.mark.parametrize("make", [in_a_dict, Slots])
+def test_what_is_found_gives_the_same_for_any_workers(make: Callable[[], Any]) -> None:
+    assert epochs(Keeper(make(), 8)) == epochs(Keeper(make(), 8), num_workers=2)
+
+
+class Keeper(Numbers):
+    """Draws from what it was given."""
+
+    def __init__(self, held: Any, n: int) -> None:
+        super().__init__(n)
+        self.held = held
+
+    def __getitem__(self, i: int) -> Any:
+        rng = self.held["rng"] if isinstance(self.held, dict) else self.held.rng
+        return i, float(rng.random())

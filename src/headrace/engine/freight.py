@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headrace.attributes import attributes
 from headrace.engine.arena import cut_buffers, make_segment, total_bytes, write_buffers
 from headrace.errors import NotPicklableError
 
@@ -246,8 +247,5 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         )
     elif isinstance(thing, types.MethodType):
         yield ".__self__", thing.__self__
-    elif not isinstance(thing, (type, types.ModuleType)):
-        state = getattr(thing, "__dict__", {})
-        yield from ((f".{name}", part) for name, part in state.items())
-        slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
-        yield from ((f".{name}", getattr(thing, name)) for name in slots if hasattr(thing, name) and name not in state)
+    else:
+        yield from ((f".{name}", part) for name, part in attributes(thing))

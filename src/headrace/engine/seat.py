@@ -13,7 +13,7 @@ import time
 from headrace.engine.arena import make_segment
 
 # Numbers on the page; after them, the pieces that were taken away.
-_CANCELLED, _RUN, _PIECE, _RECORD, _BEGAN, _PEAK = range(6)
+_CANCELLED, _RUN, _PIECE, _RECORD, _BEGAN, _PEAK, _LISTENS = range(7)
 _TAKEN = 8
 _MOST_TAKEN = 256
 _PAGE = 4096
@@ -74,6 +74,7 @@ class Page:
         """From now on `STACK_SIGNAL` writes all threads' stacks behind the page, whatever the threads do."""
         os.lseek(self.fd, _PAGE, os.SEEK_SET)
         faulthandler.register(STACK_SIGNAL, file=self.fd, all_threads=True, chain=False)
+        self._numbers[_LISTENS] = 1
 
     # the other side --------------------------------------------------------------------------------------------------
 
@@ -104,6 +105,8 @@ class Page:
 
     def stacks(self, pid: int) -> str:
         """What a worker's threads are doing, as a traceback."""
+        if not self._numbers[_LISTENS]:
+            return "(it is starting)"  # the signal would be its end
         begin = os.fstat(self.fd).st_size
         try:
             os.kill(pid, STACK_SIGNAL)

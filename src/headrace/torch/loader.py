@@ -16,6 +16,7 @@ from headrace.engine import Stats
 from headrace.profile import Profile, profile
 from headrace.torch.auto import _AutoDataLoaderIter
 from headrace.torch.fetch import MapFetcher, Skipped
+from headrace.torch.held import all_put_back, held_generators
 from headrace.torch.iterators import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
 from headrace.torch.order import Ranks
 from headrace.torch.position import Epoch, check, data_of
@@ -250,8 +251,9 @@ class DataLoader(torch_data.DataLoader[T_co]):
     ) -> Profile:
         """Measures what better loading could gain: the loader alone, with a step, and the step with one batch.
 
-        It is done with a copy of the loader; random generators are afterwards as they were, so that training goes on
-        as if nothing had been. Samplers of your own that remember something are iterated, though.
+        It is done with a copy of the loader. Random generators are afterwards as they were: those of `random`, NumPy
+        and torch (with CUDA's, if it was in use before), the loader's own, and those that the dataset holds; so
+        training goes on as if nothing had been. Samplers of your own that remember something are iterated, though.
 
         Args:
             batches: How many to take for each measurement, at most. Epochs follow each other.
@@ -269,14 +271,12 @@ class DataLoader(torch_data.DataLoader[T_co]):
             (10, True)
         """
         other = copy.copy(self)
-        drawn = torch.get_rng_state(), None if self.generator is None else self.generator.get_state()
-        try:
-            return profile(other, other._runtime.stats, batches=batches, step=step, seconds=seconds)
-        finally:
-            other.close()
-            torch.set_rng_state(drawn[0])
-            if self.generator is not None and drawn[1] is not None:
-                self.generator.set_state(drawn[1])
+        held = held_generators(self.dataset, self.collate_fn)
+        with all_put_back([*held, *(() if self.generator is None else (self.generator,))]):
+            try:
+                return profile(other, other._runtime.stats, batches=batches, step=step, seconds=seconds)
+            finally:
+                other.close()
 
     def close(self) -> None:
         """Ends the current iteration and its workers; iterating again is possible."""
