@@ -50,6 +50,24 @@ def test_a_flag_beats_a_file_beats_what_was_saved(toy: Toy, tmp_path: Path) -> N
     assert (saved.num_train_steps, saved.learning_rate, saved.num_units) == (3, 0.25, 16)
 
 
+def test_translating_a_flag_beats_a_file_beats_the_checkpoint(toy: Toy, tmp_path: Path) -> None:
+    hparams = toy(num_train_steps=1, dev_prefix=None, test_prefix=None)
+    assert main([*flags(hparams), "--beam_width=2"]) == 0
+    (tmp_path / "wide.json").write_text(json.dumps({"beam_width": 3}))
+    files = [f"--inference_input_file={tmp_path / 'test.de'}", f"--inference_output_file={tmp_path / 'out.txt'}"]
+    for extra, width in (([], 2), (["wide.json"], 3), (["wide.json", "--beam_width=4"], 4)):
+        given = [f"--hparams_path={tmp_path / name}" if name.endswith("json") else name for name in extra]
+        assert main([f"--out_dir={hparams.out_dir}", *files, *given, f"--nbest_file={tmp_path / 'nbest'}"]) == 0
+        assert (tmp_path / "nbest").read_text().count("\n") == 9 * width
+
+
+def test_settings_of_a_run_serve_another(toy: Toy, tmp_path: Path) -> None:
+    hparams = toy(num_train_steps=1)
+    assert main(flags(hparams)) == 0
+    assert main([f"--hparams_path={hparams.out_dir}/hparams", f"--out_dir={tmp_path / 'other'}", "--num_units=8"]) == 0
+    assert HParams.load(tmp_path / "other" / "hparams") == hparams.replace(out_dir=str(tmp_path / "other"), num_units=8)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -71,7 +71,7 @@ class HParams:
         ("standard", "gnmt", "gnmt_v2"),
     )
     output_attention: bool = _flag(True, "predict words from the attention vector, not from the top state")
-    pass_hidden_state: bool = _flag(True, "start the decoder from the encoder's last state")
+    pass_hidden_state: bool = _flag(True, "start the decoder from the encoder's last state, if they are equally deep")
     use_char_encode: bool = _flag(False, "the encoder makes a word's vector of its bytes")
     language_model: bool = _flag(False, "no encoder: learn to continue sentences of the target language")
 
