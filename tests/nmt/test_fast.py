@@ -133,3 +133,40 @@ def test_packing_makes_few_shapes() -> None:
             assert narrow.start == wide.start
             assert narrow.stop <= wide.stop <= rows
             assert (wide.stop - wide.start) % 16 == 0 or wide.stop - wide.start == len(lengths)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"attention": "scaled_luong", "encoder_type": "bi"},
+        {"unit_type": "gru", "attention": "normed_bahdanau", "num_layers": 3, "residual": True},
+        {"unit_type": "layer_norm_lstm", "attention": "luong"},
+        {"unit_type": "nas", "encoder_type": "gnmt", "attention_architecture": "gnmt_v2", "attention": "bahdanau"},
+        {"unit_type": "cudnn_gru", "source_reverse": True, "num_sampled_softmax": 4},
+        {"architecture": "transformer", "num_heads": 2, "label_smoothing": 0.1, "tied_embeddings": True},
+        {"language_model": True, "unit_type": "gru"},
+    ],
+    ids=lambda s: "-".join(map(str, s.values())),
+)
+def test_sixteen_bits_are_near_with_every_model(
+    make_batch: MakeBatch, make_model: MakeModel, settings: dict[str, object], dtype: str
+) -> None:
+    found = []
+    batch = make_batch([3, 7, 1, 5, 7], [6, 2, 9, 1, 4])
+    for precision in ("float32", dtype):
+        model = make_model(dropout=0.3, compute_dtype=precision, **settings).float().train()
+        masks = model.draw_masks(batch, torch.Generator().manual_seed(5))
+        loss = fast.loss(model, batch, masks)
+        (loss * 64.0).backward()  # type: ignore[no-untyped-call]
+        assert loss.dtype == torch.float32
+        gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        assert {gradient.dtype for gradient in gradients.values()} == {torch.float32}
+        found.append((loss.item(), torch.cat([g.to_dense().flatten() for g in gradients.values()]) / 64.0))
+        with torch.no_grad():
+            plain = model.eval().loss(batch).item()
+            assert fast.loss(model, batch).item() == pytest.approx(plain, rel=1e-6)  # evaluations are in full
+    (full, gradient), (near, near_gradient) = found
+    assert not torch.equal(near_gradient, gradient)
+    assert near == pytest.approx(full, rel=0.01)
+    assert (near_gradient - gradient).norm() < 0.1 * gradient.norm()

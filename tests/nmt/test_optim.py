@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import Parameter
 
+from headrace.nmt import optim
 from headrace.nmt.hparams import HParams
 from headrace.nmt.optim import Optimizer, learning_rate
 
@@ -90,3 +91,38 @@ def test_adam_goes_on_from_its_state() -> None:
     assert weights[0].item() == weights[1].item()
     with pytest.raises(ValueError, match="the saved optimiser does not fit optimizer=sgd"):
         Optimizer(weights, HParams()).load_state_dict(saved)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam"])
+def test_scaled_gradients_make_the_same_update(name: str) -> None:
+    found = []
+    for dtype in ("float32", "float16"):
+        weight = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+        optimizer = Optimizer([weight], HParams(optimizer=name, max_gradient_norm=1.0, compute_dtype=dtype))
+        for step in range(3):
+            weight.grad = torch.tensor([0.5, 2.0 * step]) * optimizer.scale
+            norm = optimizer.step(step)
+        found.append((norm, weight.tolist()))
+    assert found[0] == found[1]
+
+
+def test_the_scale_of_float16_finds_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optim, "GOOD_STEPS", 3)
+    weight = torch.nn.Parameter(torch.tensor([3.0]))
+    hparams = HParams(compute_dtype="float16")
+    optimizer = Optimizer([weight], hparams)
+
+    def step(gradient: float) -> tuple[float, bool]:
+        weight.grad = torch.tensor([gradient])
+        optimizer.step(0)
+        return optimizer.scale, optimizer.lowered
+
+    assert step(math.inf) == (32768.0, True)
+    assert step(math.nan) == (16384.0, True)
+    assert weight.tolist() == [3.0]
+    assert [step(0.0) for _ in range(4)] == [(16384.0, False)] * 2 + [(32768.0, False)] * 2
+    again = Optimizer([weight], hparams)
+    again.load_state_dict(optimizer.state_dict())
+    assert again.state_dict() == optimizer.state_dict() == {"moments": [], "scale": [32768.0, 1]}
+    optimizer.scale = 1.0
+    assert step(math.inf) == (1.0, False)  # nothing is left to try

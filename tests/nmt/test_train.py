@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.nmt import checkpoint, fast
+from headrace.nmt import checkpoint, fast, optim
 from headrace.nmt.checkpoint import CheckpointError
 from headrace.nmt.evaluate import EvalSet
 from headrace.nmt.hparams import HParamError
@@ -166,6 +166,26 @@ def test_a_damaged_checkpoint_is_passed_over(toy: Toy, capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert "translate.ckpt-4 is no checkpoint, cut short or damaged (1,000 bytes)" in out
     assert "translate.ckpt-2, step 2" in out
+
+
+# 16 bits -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_scale_that_is_too_large_comes_down_and_goes_on(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(optim, "FIRST_SCALE", 2.0**24)
+    monkeypatch.setattr(optim, "GOOD_STEPS", 3)
+    settings: dict[str, Any] = {"compute_dtype": "float16", "unit_type": "gru"}
+    whole = train(toy(out_dir=str(tmp_path / "whole"), num_train_steps=20, **settings))
+    out = capsys.readouterr().out
+    assert "# step 1: a gradient too large for float16 was left out; loss scale 1.67772e+07 -> 8.38861e+06" in out
+    losses = [value for _, value in whole.curves["train_ppl"]]
+    assert losses[0] > losses[-1]
+    assert all(weight.dtype == torch.float32 for weight in weights(whole).values())
+    for steps in (11, 20):
+        parts = train(toy(out_dir=str(tmp_path / "parts"), num_train_steps=steps, **settings), quiet=True)
+    assert all(torch.equal(weight, weights(parts)[name]) for name, weight in weights(whole).items())
 
 
 # Early stopping ------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ Shapes are named as in `model.py` and `recurrence.py`.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -40,13 +41,18 @@ States = list[tuple[Tensor, Tensor]]  # c_BU and h_BU of each layer
 def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
     """Returns what `model.loss(batch, masks)` returns; its gradients come out of `backward()` in the same way.
 
-    With `compute_dtype=bfloat16`, matrix products outside of the recurrences take inputs of that precision.
+    With a `compute_dtype` of 16 bits, matrix products outside of the recurrences take inputs of that precision where
+    gradients are recorded; where there is no faster way, PyTorch's autocast says what does.
     """
+    dtype = model.dtype
+    if torch.is_grad_enabled() and model.hparams.compute_dtype != "float32":
+        dtype = getattr(torch, model.hparams.compute_dtype)
     if not covers(model.hparams) or int(batch.src_len_B.min()) == 0:  # nothing to pack: rare enough for the model
-        return model.loss(batch, masks)
+        sixteen = dtype != model.dtype
+        with torch.autocast(model.projection_UV.device.type, dtype) if sixteen else contextlib.nullcontext():
+            return model.loss(batch, masks)
     assert isinstance(model.encoder, Encoder)
     assert isinstance(model.decoder, Decoder)
-    dtype = torch.bfloat16 if model.hparams.compute_dtype == "bfloat16" else model.projection_UV.dtype
     encoder_masks, decoder_masks, candidates = masks or Masks(None, None)
     source, target = pack(batch.src_len_B), pack(batch.tgt_len_B)
     x_NU, y_NU = model.embed(source.take(batch.src_BS.t()), target.take(batch.tgt_in_TB))

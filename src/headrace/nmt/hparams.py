@@ -143,7 +143,9 @@ class HParams:
     num_keep_ckpts: int = _flag(5, "latest checkpoints kept, beside the best ones")
     avg_ckpts: bool = _flag(False, "also score the mean of the last num_keep_ckpts checkpoints, and keep the best one")
     compute_dtype: str = _flag(
-        "float32", "inputs of the large matrix products in training; weights stay float32", ("float32", "bfloat16")
+        "float32",
+        "inputs of the large matrix products in training; weights stay float32",
+        ("float32", "bfloat16", "float16"),
     )
     num_intra_threads: int = _flag(0, "threads of one operation; 0: as many as there are cores")
 

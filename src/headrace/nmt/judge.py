@@ -59,6 +59,7 @@ class Judge:
         self.hparams, self.model, self.vocabs, self.subwords = hparams, model, vocabs, subwords
         self.progress, self.report, self.snapshot = progress, report, snapshot
         self.out_dir = Path(str(hparams.out_dir))
+        self.shown = progress.step  # the last step of which TensorBoard has a sample
         found = [EvalSet.read(name, vocabs, files, hparams) for name in ("dev", "test")]
         self.sets = [data for data in found if data is not None]
         for data in self.sets:
@@ -130,6 +131,9 @@ class Judge:
         (found,) = translator.translate([source], attention=True)
         self.report.line(f"  # {i}\n    src: {source}\n    ref: {reference}\n    nmt: {found.text}")
         board, step = self.report.board, self.progress.step
+        if step == self.shown:
+            return
+        self.shown = step
         board.text(step, "sample", f"**source** {source}\n\n**reference** {reference}\n\n**translation** {found.text}")
         if found.attention is not None and found.source:
             picture = io.BytesIO()

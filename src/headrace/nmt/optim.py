@@ -16,6 +16,8 @@ __all__ = ["Optimizer", "learning_rate"]
 # Scheme: the share of training after which halving starts (a fraction), and how many halvings fit into the rest.
 _DECAYS = {"luong5": (1, 2, 5), "luong10": (1, 2, 10), "luong234": (2, 3, 4)}
 
+FIRST_SCALE, GOOD_STEPS = 65536.0, 2000  # of float16: the scale to begin with, and after how many steps it is doubled
+
 
 def learning_rate(hparams: HParams, step: int) -> float:
     """Returns the learning rate of an update.
@@ -74,6 +76,11 @@ class Optimizer:
     def __init__(self, parameters: Iterable[Tensor], hparams: HParams) -> None:
         self.parameters = list(parameters)
         self.hparams = hparams
+        # With float16, small gradients would be zero. So the loss, and with it all gradients, is made larger by as much
+        # as these may be, which is tried out: less after one that was too large, more after many that were not.
+        self.scale = FIRST_SCALE if hparams.compute_dtype == "float16" else 1.0
+        self.lowered = False  # whether the last gradient was too large, and the next may be in range
+        self._good = 0  # steps since the scale changed
         self.moments: list[list[Tensor]] = (
             [[torch.zeros_like(p) for p in self.parameters] for _ in range(2)] if hparams.optimizer == "adam" else []
         )
@@ -82,7 +89,8 @@ class Optimizer:
     def step(self, step: int) -> float:
         """Updates the weights and drops the gradients; returns the norm that these had before clipping.
 
-        A norm that is infinite or not a number leaves the weights alone, so that the caller can stop and say so.
+        A norm that is infinite or not a number leaves the weights alone, so that the caller can stop and say so; or go
+        on, where `lowered` says that the next gradient may be in range. Gradients come `scale` times as large.
 
         Args:
             step: Updates made before this one.
@@ -90,8 +98,9 @@ class Optimizer:
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         values = [g._values() if g.is_sparse else g for g in gradients]
         norm = math.sqrt(sum(float(n) ** 2 for n in torch._foreach_norm(values))) if values else 0.0
+        norm /= self.scale
         if math.isfinite(norm):
-            clip = self.hparams.max_gradient_norm / max(norm, self.hparams.max_gradient_norm)
+            clip = self.hparams.max_gradient_norm / max(norm, self.hparams.max_gradient_norm) / self.scale
             rate = learning_rate(self.hparams, step)
             if self.hparams.optimizer == "adam":
                 self._adam(step, rate, clip)
@@ -101,7 +110,17 @@ class Optimizer:
                         p.add_(p.grad, alpha=-rate * clip)  # clips and steps in one pass; sparse rows alone
         for p in self.parameters:
             p.grad = None
+        if self.hparams.compute_dtype == "float16":
+            self._rescale(math.isfinite(norm))
         return norm
+
+    def _rescale(self, good: bool) -> None:
+        self.lowered = not good and self.scale > 1.0
+        self._good = self._good + 1 if good else 0
+        if self.lowered:
+            self.scale /= 2.0
+        elif self._good == GOOD_STEPS:
+            self.scale, self._good = self.scale * 2.0, 0
 
     def _adam(
         self, step: int, rate: float, clip: float, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8
@@ -114,14 +133,17 @@ class Optimizer:
             p.addcdiv_(mean, square.sqrt().add_(epsilon), value=-rate)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the moments of Adam, nothing for SGD: the step is the caller's."""
-        return {"moments": self.moments}
+        """Returns the moments of Adam, nothing for SGD, and with float16 the scale: the step is the caller's."""
+        scale = {"scale": [self.scale, self._good]} if self.hparams.compute_dtype == "float16" else {}
+        return {"moments": self.moments, **scale}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes over a state of `state_dict`."""
         moments = state["moments"]
         if [[m.shape for m in row] for row in moments] != [[m.shape for m in row] for row in self.moments]:
             raise ValueError(f"the saved optimiser does not fit optimizer={self.hparams.optimizer} and these weights")
+        if self.hparams.compute_dtype == "float16" and "scale" in state:
+            self.scale, self._good = state["scale"]
         with torch.no_grad():
             for row, saved in zip(self.moments, moments, strict=True):
                 for target, value in zip(row, saved, strict=True):

@@ -279,6 +279,10 @@ class Run:
             self.take_mean(sentences)
         norm = self.optimizer.step(progress.step)
         progress.step += 1
+        if not math.isfinite(norm) and self.optimizer.lowered:
+            scale = f"loss scale {2 * self.optimizer.scale:g} -> {self.optimizer.scale:g}"
+            self.report.line(f"# step {progress.step}: a gradient too large for float16 was left out; {scale}")
+            norm = 0.0
         if not math.isfinite(total) or not math.isfinite(norm):
             self.stop(f"loss {total / sentences}, gradient norm {norm}")
         now = time.perf_counter()
@@ -305,6 +309,7 @@ class Run:
             loss = fast.loss(model, share, masks)
             # Of several batches the sum is held until it is known how many sentences they have together.
             weight = size if self.hparams.accumulate > 1 else size / len(batch.src_BS)
+            weight *= self.optimizer.scale
             (loss if weight == 1 else loss * weight).backward()  # type: ignore[no-untyped-call]
             self.loss += loss.item() * size
         model.eval()
