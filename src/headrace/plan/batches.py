@@ -48,7 +48,12 @@ class BatchPlan(ABC):
     A position in an epoch is a window and a batch in it, so a saved position stays small and restoring it costs at most
     the planning of one window. Plans of batches are immutable, may be used from any number of threads, and can be
     pickled.
+
+    Attributes:
+        plan: The order that batches are cut from.
     """
+
+    plan: Plan
 
     def window(self, epoch: int, index: int) -> Window:
         """Plans one window.
