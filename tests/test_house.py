@@ -32,7 +32,7 @@ ALLOWED = {
     "engine": {"attributes", "_native", "errors", "clock", "batch"},
     "state": {"errors", "dataset", "formats", "plan"},
     "blocks": {"errors", "clock", "batch", "dataset", "engine", "formats", "plan", "state"},
-    "schedule": {"blocks", "dataset", "engine", "formats", "plan", "state"},
+    "schedule": {"batch", "blocks", "dataset", "engine", "formats", "plan", "state"},
     "quality": {"checks", "errors", "dataset"},
     "profile": {"checks", "errors", "engine"},
     "runs": {"errors", "clock", "batch", "blocks", "dataset", "engine", "plan", "schedule", "state"},

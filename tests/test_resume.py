@@ -158,7 +158,8 @@ def make_batches(draw: Any, lines: pathlib.Path) -> tuple[hr.Batches, bool]:
 def test_any_pipeline_resumes_at_any_position(lines: pathlib.Path, data: st.DataObject) -> None:
     batches, _ = make_batches(data.draw, lines)
     note(repr(batches))
-    hr.assert_resumable(batches, epochs=2, workers=(0, 1, 3), max_batches=60)
+    if next(iter(hr.Loader(batches)), None) is not None:
+        hr.assert_resumable(batches, epochs=2, workers=(0, 1, 3), max_batches=60)
 
 
 @given(st.data(), st.integers(2, 4))
@@ -188,7 +189,8 @@ def test_any_bucketing_resumes_and_loses_nothing(
     data = hr.from_arrays({"x": rows, "i": np.arange(len(lengths))}).shuffle(seed=len(lengths))
     sizes: dict[str, Any] = {"max_tokens": size * 10} if budget else {"batch_size": size}
     batches = data.bucket(**sizes, width=4, window=window, drop_remainder=drop).pad(value=-1)
-    hr.assert_resumable(batches, epochs=2, max_batches=60)
+    if next(iter(hr.Loader(batches)), None) is not None:
+        hr.assert_resumable(batches, epochs=2, max_batches=60)
     seen = sorted(i for batch in hr.Loader(batches) for i in batch["i"].tolist())
     if not drop:
         assert seen == list(range(len(lengths)))

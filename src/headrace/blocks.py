@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, islice
 
 import numpy as np
@@ -20,7 +20,7 @@ from headrace.batch.tree import Tree, concat, take
 from headrace.clock import Clock
 from headrace.dataset import Patience, Program
 from headrace.dataset.node import Bucketing, Packing
-from headrace.engine import Mode, Result, StatsCollector
+from headrace.engine import Mode, Observer, Result
 from headrace.errors import DataError, StateError
 from headrace.formats.stream import Mark
 from headrace.plan import Blocks, Filling, Rows
@@ -66,23 +66,26 @@ class Share:
         return 0 if self.is_example else len(self.rows)
 
 
-class BlockStats(StatsCollector):
-    """Reports what blocks cost to the statistics of the batches that are made of them."""
+class BlockStats:
+    """Reports what blocks cost to the statistics of the batches that are made of them.
 
-    def __init__(self, batches: StatsCollector) -> None:
-        super().__init__(0, 0, watched=False)
-        self._of_batches = batches
+    Args:
+        batches: Those.
+    """
+
+    def __init__(self, batches: Observer) -> None:
+        self._batches = batches
 
     def runs_on(self, mode: Mode, workers: int, capacity: int, choice: str = "") -> None:
         """The batches' blocks are where their work is done."""
-        self._of_batches.runs_on(mode, workers, capacity, choice)
+        self._batches.runs_on(mode, workers, capacity, choice)
 
     def waited(self, seconds: float, *, ready: int) -> None:
         """Counted with the waiting for the batch."""
 
     def finished(self, clock: Clock, nbytes: int, *, delivered: bool = True) -> None:
         """Only the time counts: the bytes are those of batches."""
-        self._of_batches.finished(clock, 0, delivered=False)
+        self._batches.finished(clock, 0, delivered=False)
 
 
 class Assembler(ABC):
@@ -98,36 +101,11 @@ class Assembler(ABC):
         self._reader = program.reader
         self._sifting = program.sifting
         self._start = start
-        self._streams = bool(program.streams)
         self._patience = Patience(self._sifting.sifted.patience if self._sifting.endless else None)
 
     @abstractmethod
-    def _cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
-        """The batches."""
-
-    def batches(self, blocks: Iterator[Result[Block]]) -> Iterator[Share]:
-        """The batches, whole. The position after the last is the beginning of the next epoch.
-
-        That it is the last is found out by looking for another one first, but not in streams, where that may take
-        long.
-        """
-        if self._streams:
-            yield from self._cut(blocks)
-            return
-        held: Share | None = None
-        found = self._cut(blocks)
-        while True:
-            try:
-                following = next(found, None)
-            except Exception:
-                if held is not None:  # it was whole; the error belongs to what comes after it
-                    yield held
-                raise
-            if held is not None:
-                yield held if following is not None else replace(held, after=Position(self._start.epoch + 1))
-            if following is None:
-                return
-            held = following
+    def cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
+        """The batches, whole."""
 
     def _join(self, parts: list[tuple[Rows, Tree]], after: Position) -> Share:
         if len(parts) == 1:
@@ -152,7 +130,8 @@ class RunAssembler(Assembler):
         before = start.done * self._sifting.size
         self._left = sifted.start + (before - 1) * sifted.step + 1 if before else 0
 
-    def _cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
+    def cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
+        """So many of what is left at a time."""
         done, pending, missing = self._start.done, [], self._sifting.size
         if self._is_over():
             return
@@ -204,7 +183,8 @@ class WindowAssembler(Assembler):
         self._skip = start.batch
         self._begun: tuple[Mark | None, ...] = ()  # where streams are before the window
 
-    def _cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
+    def cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
+        """Those of each window, when it has been read."""
         epoch, done = self._start.epoch, self._start.done
         for window, found in groupby(blocks, lambda result: self._plan.span_of(result.piece.index)):
             batches = self._of_window(self._left(found))
@@ -282,32 +262,3 @@ def assembler(program: Program, start: Position) -> Assembler:
     if program.sifting.buckets is None:
         return RunAssembler(program, start)
     return (PackAssembler if isinstance(program.sifting.buckets, Packing) else BucketAssembler)(program, start)
-
-
-def shares(batches: Iterator[Share], rank: int, world_size: int, split: str, uneven: str) -> Iterator[Share]:
-    """A rank's part of each batch, or of each step of as many batches as there are ranks."""
-    if world_size == 1:
-        yield from batches
-        return
-    if split == "records":
-        for batch in batches:
-            rows, places = batch.rows.share(rank, world_size), batch.rows.own(rank, world_size)
-            empty = not len(places)
-            if empty:
-                places = np.zeros(1, np.int64)
-                rows = batch.rows.take(places)
-            yield Share(rows, take(batch.tree, places), batch.after, empty)
-        return
-    own: Share | None = None
-    after = Position()
-    number = 0
-    for batch in batches:
-        if number % world_size == rank:
-            own = batch
-        after, number = batch.after, number + 1
-        if number % world_size == 0:
-            assert own is not None
-            yield replace(own, after=after)
-            own = None
-    if own is not None and uneven == "short":
-        yield replace(own, after=after)

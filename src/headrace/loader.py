@@ -9,19 +9,16 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from types import GeneratorType, TracebackType
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from headrace.batch.convert import deliver
 from headrace.batch.tree import Tree
-from headrace.blocks import Block, BlockStats, Share, assembler, first_block, shares
+from headrace.blocks import Block, BlockStats, Share, assembler, first_block
 from headrace.checks import one_of, whole_of
 from headrace.clock import Clock
 from headrace.dataset import Batches, compile_program
 from headrace.engine import Mode, Result, Stats, run_inline
 from headrace.errors import PlanError, StateError, StuckError
 from headrace.profile import Profile, profile
-from headrace.runs import Workers, read_piece, sift_block
+from headrace.runs import Workers, work_of
 from headrace.schedule import Piece, Schedule, Split, Uneven
 from headrace.state import Position, dump, load, skip
 
@@ -225,14 +222,14 @@ class Loader:
         reading = (self._program.streams, self._program.reader.where)
         if self._program.sifting is None:
             pieces = self._schedule.pieces(self._position)
-            results = self._workers.run(pieces, self._carry_out, self._convert, self._stats, *reading)
+            results = self._workers.run(pieces, self._work, self._convert, self._stats, *reading)
         else:
             every = self._schedule.blocks(self._position)
             found = BlockStats(self._stats)
-            blocks = self._workers.run(every, self._sift, lambda left, _: left, found, *reading)
-            batches = assembler(self._program, self._position).batches(blocks)
-            split = shares(batches, self._rank, self._world_size, self._split, self._uneven)
-            results = run_inline(split, self._finish, self._stats)
+            blocks = self._workers.run(every, self._work, lambda left, _: left, found, *reading)
+            batches = assembler(self._program, self._position).cut(blocks)
+            shares = self._schedule.shares(batches, self._position)
+            results = run_inline(shares, self._finish, self._stats)
         try:
             for result in results:
                 self._stats.gave(result.piece.records)
@@ -246,19 +243,11 @@ class Loader:
         if self._position.epoch == epoch:
             self._position = Position(epoch + 1)
 
-    def _carry_out(self, piece: Piece, clock: Clock) -> Tree:
+    def _work(self, piece: Piece | Block, clock: Clock) -> Any:
         thread = threading.get_ident()
         self._readers.add(thread)
         try:
-            return read_piece(self._program, piece, clock)
-        finally:
-            self._readers.discard(thread)
-
-    def _sift(self, block: Block, clock: Clock) -> tuple[Tree, NDArray[np.int64]]:
-        thread = threading.get_ident()
-        self._readers.add(thread)
-        try:
-            return sift_block(self._program, block, clock)
+            return work_of(self._program)(self._program, piece, clock)
         finally:
             self._readers.discard(thread)
 

@@ -14,7 +14,7 @@ from headrace.batch.tree import Tree
 from headrace.blocks import Block
 from headrace.clock import Clock
 from headrace.dataset import Batches, Program, StreamReader, compile_program, without_streams
-from headrace.engine import Auto, Mode, Result, StatsCollector, Work, run_auto, run_inline, run_threads
+from headrace.engine import Auto, Mode, Observer, Result, StatsCollector, Work, run_auto, run_inline, run_threads
 from headrace.engine.auto import Runner
 from headrace.errors import WorkerError, add_note
 from headrace.plan import Rows
@@ -40,6 +40,11 @@ def sift_block(program: Program, block: Block, clock: Clock) -> tuple[Tree, NDAr
     return program.sifting.reader.sift(block.rows, clock)
 
 
+def work_of(program: Program) -> Callable[[Program, Any, Clock], Any]:
+    """What carries out the pieces of a description."""
+    return read_piece if program.sifting is None else sift_block
+
+
 class ReadJob:
     """Carries out the pieces of a description in a worker process. What they need of streams comes with them.
 
@@ -53,7 +58,7 @@ class ReadJob:
     def open(self, seat: Seat) -> Callable[[Any, Clock], Any]:
         """Compiles the description: readers are a process's own."""
         program = compile_program(self.node)
-        work: Callable[..., Any] = read_piece if program.sifting is None else sift_block
+        work = work_of(program)
 
         def carry_out(shipment: Shipment[Any], clock: Clock) -> Any:
             for stream, handed in zip(program.streams, shipment.handed, strict=True):
@@ -154,7 +159,7 @@ class Workers:
         pieces: Iterator[P],
         work: Work[P],
         after: Work[Any],
-        stats: StatsCollector,
+        stats: Observer,
         streams: Sequence[StreamReader],
         where: Callable[[NDArray[np.int64]], str],
     ) -> Generator[Result[P]]:
@@ -193,7 +198,7 @@ class Workers:
         pieces: Iterator[Shipment[P]],
         workers: int,
         after: Work[Any],
-        stats: StatsCollector,
+        stats: Observer,
         name_of: Callable[[Shipment[P]], str],
     ) -> Generator[Result[P]]:
         from headrace.engine import Crew, ProcessRun  # not before there are to be processes

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
 
 import numpy as np
 
-from headrace.blocks import Block, first_block
+from headrace.batch.tree import take
+from headrace.blocks import Block, Share, first_block
 from headrace.dataset import Program
 from headrace.engine import StatsCollector
 from headrace.formats.stream import Mark
@@ -40,6 +41,47 @@ class Piece:
         return len(self.rows)
 
 
+B = TypeVar("B", Piece, Share)
+
+
+def mark_last(batches: Iterator[B], epoch: int) -> Iterator[B]:
+    """The same batches; the position after the last is the beginning of the next epoch.
+
+    That it is the last is found out by looking for another one first. An error in looking belongs to what would have
+    come, so it comes after the batch before.
+    """
+    held: B | None = None
+    while True:
+        try:
+            following = next(batches, None)
+        except Exception:
+            if held is not None:
+                yield held
+            raise
+        if held is not None:
+            yield held if following is not None else replace(held, after=Position(epoch + 1))
+        if following is None:
+            return
+        held = following
+
+
+def deal(batches: Iterator[B], rank: int, world_size: int, uneven: Uneven) -> Iterator[B]:
+    """A rank's batch of each step of as many batches as there are ranks. The position after it is that of the step."""
+    own: B | None = None
+    after = Position()
+    number = 0
+    for batch in batches:
+        if number % world_size == rank:
+            own = batch
+        after, number = batch.after, number + 1
+        if number % world_size == 0:
+            assert own is not None
+            yield replace(own, after=after)
+            own = None
+    if own is not None and uneven == "short":
+        yield replace(own, after=after)
+
+
 class Schedule:
     """Gives the pieces of an epoch from any position on, in the plan's order.
 
@@ -68,40 +110,41 @@ class Schedule:
     def pieces(self, start: Position) -> Iterator[Piece]:
         """A rank's share of each batch."""
         self._seek(start)
-        if self._split == "records" or self._world_size == 1:
-            for rows, after in self._batches(start):
+        batches = self._marked(self._walk(start), start)
+        if self._world_size == 1:
+            yield from batches
+        elif self._split == "batches":
+            yield from deal(batches, self._rank, self._world_size, self._uneven)
+        else:
+            for batch in batches:
+                rows = batch.rows
                 share = rows.share(self._rank, self._world_size)
                 if len(share) and self._rank:
                     self._drop_example(rows)
-                yield Piece(share, after, None if len(share) else rows.take(slice(1)))
-            return
-        step: list[tuple[Rows, Position]] = []
-        for batch in self._batches(start):
-            step.append(batch)
-            if len(step) == self._world_size:
-                yield Piece(step[self._rank][0], step[-1][1])
-                step = []
-        if self._rank < len(step) and self._uneven == "short":
-            yield Piece(step[self._rank][0], step[-1][1])
+                yield Piece(share, batch.after, None if len(share) else rows.take(slice(1)))
 
-    def _batches(self, start: Position) -> Iterator[tuple[Rows, Position]]:
-        """All batches from a position to the end of its epoch, and the position after each.
+    def shares(self, batches: Iterator[Share], start: Position) -> Iterator[Share]:
+        """A rank's share of each batch that was put together of blocks, from a position on."""
+        batches, rank, ranks = self._marked(batches, start), self._rank, self._world_size
+        if ranks == 1:
+            yield from batches
+        elif self._split == "batches":
+            yield from deal(batches, rank, ranks, self._uneven)
+        else:
+            for batch in batches:
+                rows, places = batch.rows.share(rank, ranks), batch.rows.own(rank, ranks)
+                empty = not len(places)
+                if empty:
+                    places = np.zeros(1, np.int64)
+                    rows = batch.rows.take(places)
+                yield Share(rows, take(batch.tree, places), batch.after, empty)
 
-        After the last one that is the beginning of the next epoch; of a stream nobody knows that it was the last.
-        """
-        if self._program.streams:
-            yield from self._walk(start)
-            return
-        held: Rows | None = None
-        after = start
-        for rows, following in self._walk(start):
-            if held is not None:
-                yield held, after
-            held, after = rows, following
-        if held is not None:
-            yield held, Position(start.epoch + 1)
+    def _marked(self, batches: Iterator[B], start: Position) -> Iterator[B]:
+        # Looking for another batch may take long in a stream, so of those nobody knows that one was the last.
+        return batches if self._program.streams else mark_last(batches, start.epoch)
 
-    def _walk(self, start: Position) -> Iterator[tuple[Rows, Position]]:
+    def _walk(self, start: Position) -> Iterator[Piece]:
+        """All batches from a position to the end of its epoch, whole."""
         epoch, index, first, done = start.epoch, start.window, start.batch, start.done
         windows = self._program.plan.num_windows(epoch)
         while windows is None or index < windows:
@@ -111,10 +154,10 @@ class Schedule:
                 found = self._advance(rows, done - start.done) if self._program.streams else len(rows)
                 done += 1
                 if found == len(rows):
-                    yield rows, Position(epoch, index, j + 1, done, self._marks(epoch))
+                    yield Piece(rows, Position(epoch, index, j + 1, done, self._marks(epoch)))
                 else:
                     if found:
-                        yield rows.take(slice(found)), Position(epoch + 1)
+                        yield Piece(rows.take(slice(found)), Position(epoch + 1))
                     return
             index, first = index + 1, 0
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from headrace.clock import Clock
 from headrace.cntk.join import Part
-from headrace.engine.result import Result, carry_out
+from headrace.engine.inline import next_inline
+from headrace.engine.result import Result
 from headrace.engine.stats import Stats, StatsCollector
 from headrace.engine.threads import run_threads
 from headrace.plan.minibatches import Partition
@@ -151,21 +152,10 @@ class Ahead(Generic[S]):
                     prefetch=_AHEAD,
                     max_bytes=_MAX_BYTES,
                 )
-        return self._now() if self._threads is None else next(self._threads, None)
-
-    def _now(self) -> Result[_Run] | None:
-        """The result of working in this thread."""
+        if self._threads is not None:
+            return next(self._threads, None)
         assert self._runs is not None
-        began = time.perf_counter()
-        run = next(self._runs, None)
-        if run is None:
-            return None
-        result = carry_out(run, _work(self._parse))
-        self._stats.waited(time.perf_counter() - began, ready=0)
-        self._stats.finished(result.clock, result.nbytes, delivered=result.error is None)
-        if result.error is not None:
-            raise result.error
-        return result
+        return next_inline(self._runs, _work(self._parse), self._stats)
 
     def stats(self) -> Stats:
         """What the work has cost."""

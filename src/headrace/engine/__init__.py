@@ -14,7 +14,7 @@ from headrace.engine.auto import Auto, Choice, run_auto
 from headrace.engine.feed import Feed
 from headrace.engine.inline import run_inline
 from headrace.engine.result import Result, Work
-from headrace.engine.stats import Mode, Stage, Stats, StatsCollector
+from headrace.engine.stats import Mode, Observer, Stage, Stats, StatsCollector
 from headrace.engine.threads import run_threads
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = [
     "Job",
     "Method",
     "Mode",
+    "Observer",
     "ProcessRun",
     "Result",
     "Seat",

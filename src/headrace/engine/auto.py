@@ -16,7 +16,7 @@ from typing import Generic
 
 from headrace.engine.machine import usable_cpus
 from headrace.engine.result import P, Result
-from headrace.engine.stats import Mode, StatsCollector
+from headrace.engine.stats import Mode, Observer
 from headrace.errors import NotPicklableError
 
 _log = logging.getLogger("headrace")
@@ -162,7 +162,7 @@ class Auto:
 
 
 def run_auto(
-    pieces: Iterable[P], auto: Auto, runners: Mapping[Mode, Runner[P]], stats: StatsCollector, *, prefetch: int
+    pieces: Iterable[P], auto: Auto, runners: Mapping[Mode, Runner[P]], stats: Observer, *, prefetch: int
 ) -> Generator[Result[P]]:
     """Carries out pieces where a choice says, and until there is one, where it tries.
 

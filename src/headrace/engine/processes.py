@@ -23,7 +23,7 @@ from headrace.engine.interrupts import undisturbed
 from headrace.engine.result import P, Result
 from headrace.engine.seat import Seat
 from headrace.engine.shelf import Parked
-from headrace.engine.stats import StatsCollector
+from headrace.engine.stats import Observer
 from headrace.engine.worker import Failure
 from headrace.engine.workers import Worker
 from headrace.errors import StuckError, WorkerDiedError, WorkerError
@@ -98,7 +98,7 @@ class ProcessRun(Generic[P]):
         crew: Crew,
         pieces: Iterable[P],
         job: Job[P],
-        stats: StatsCollector,
+        stats: Observer,
         *,
         prefetch: int,
         max_bytes: int,

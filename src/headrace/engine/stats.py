@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from headrace.clock import Clock
 from headrace.engine import verdict
@@ -185,6 +185,19 @@ class Stats:
         return [f"  busy by worker: {busy}"]
 
 
+class Observer(Protocol):
+    """What the engine reports to, from the consumer's thread."""
+
+    def runs_on(self, mode: Mode, workers: int, capacity: int, choice: str = "") -> None:
+        """Where the work is done from now on, how many results can wait, and why that was chosen."""
+
+    def waited(self, seconds: float, *, ready: int) -> None:
+        """The consumer has waited for a result; so many were ready when it asked. Of its own work none ever is."""
+
+    def finished(self, clock: Clock, nbytes: int, *, delivered: bool = True) -> None:
+        """A result has come to the consumer: a batch, or (not delivered) the error in its place."""
+
+
 class StatsCollector:
     """Adds up what the engine reports. Called from the consumer's thread, but for `planned`.
 
@@ -192,18 +205,16 @@ class StatsCollector:
         workers: How many there are.
         capacity: Results that can wait.
         mode: Where the work is done; None: in threads, if there are workers.
-        watched: Whether profiling a program takes note of it.
     """
 
-    def __init__(self, workers: int, capacity: int, mode: Mode | None = None, *, watched: bool = True) -> None:
+    def __init__(self, workers: int, capacity: int, mode: Mode | None = None) -> None:
         self.trace: Trace | None = None
         self._mode: Mode = mode or ("threads" if workers else "inline")
         self._workers = workers
         self._capacity = capacity
         self._choice = ""
         self.reset()
-        if watched:
-            announce(self)
+        announce(self)
 
     def runs_on(self, mode: Mode, workers: int, capacity: int, choice: str = "") -> None:
         """Where the work is done from now on, and why that was chosen."""
@@ -262,7 +273,7 @@ class StatsCollector:
         self._records += records
 
     def delivered(self) -> None:
-        """A result held one batch more than was counted when it came."""
+        """A result held one batch more than was counted when it came: CNTK's surface parses several in one go."""
         self._batches += 1
 
     def planned(self, seconds: float, stage: str = "plan") -> None:

@@ -20,7 +20,7 @@ from typing import Any, Generic
 
 from headrace.clock import Clock
 from headrace.engine.result import P, Result, Work, carry_out
-from headrace.engine.stats import StatsCollector
+from headrace.engine.stats import Observer
 from headrace.errors import StuckError, add_note
 
 _log = logging.getLogger("headrace")
@@ -34,7 +34,7 @@ _running: weakref.WeakSet[_ThreadRun[Any]] = weakref.WeakSet()
 def run_threads(
     pieces: Iterable[P],
     work: Work[P],
-    stats: StatsCollector,
+    stats: Observer,
     *,
     workers: int,
     prefetch: int,

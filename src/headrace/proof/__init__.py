@@ -1,8 +1,8 @@
 """Proofs for users' own tests: that a run can be stopped, resumed and moved anywhere and still is what its plan says.
 
-What belongs here: `verify` goes through chains of events and compares each record with a reading of the plan of its own.
-That one walks through windows, blocks, filters, buckets of what was read, ranks and ends of epochs by itself; plans,
-readers and the patience with filters are the loader's. `assert_resumable` compares a run with itself.
+What belongs here: `verify` goes through chains of events and compares each record with a reading of the plan, which
+walks through windows, blocks, filters, buckets of what was read, ranks and ends of epochs by itself; plans, readers and
+the patience with filters are the loader's. `assert_resumable` compares a run with itself.
 """
 
 from headrace.proof.chain import Stop
