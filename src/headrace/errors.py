@@ -13,7 +13,7 @@
     ├── VerificationError (also AssertionError)   a run that differs from its plan (`verify`)
     ├── tf1.OpError                         errors of TensorFlow 1's surface; its kinds are in tf1/errors.py
     └── in nmt: HParamError, CheckpointError, DownloadError, DivergedError, RankError,
-                ServerError, PartError
+                ServerError, ExportError, PartError
 
 Those with a surface before their names stand in its folder. Messages say what was expected, what came, where, and what
 to do. Errors that a user's own function raises reach the user as themselves, with a note about the record; files that
