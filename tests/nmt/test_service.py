@@ -169,6 +169,17 @@ def test_models_that_cannot_be_served() -> None:
         Limits(sentences=9, waiting=4)
 
 
+def test_neighbours_set_no_limit(service: Service) -> None:
+    translator = make_translator(whole_batch_limit=True)  # a model whose settings say that they do
+    expected = service.translate({"text": SENTENCES})["translations"]
+    assert [found.text for found in translator.translate(SENTENCES)] != [e["hypotheses"][0]["text"] for e in expected]
+    other = Service(translator, Limits())
+    try:
+        assert other.translate({"text": SENTENCES})["translations"] == expected
+    finally:
+        other.close()
+
+
 def test_subwords_take_text() -> None:
     translator = make_translator(subword_option="bpe")
     translator.subwords = Subwords(b"#version: 0.2\nb a\nc h</w>\nba ch</w>\n")

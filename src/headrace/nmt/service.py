@@ -256,6 +256,7 @@ class Service:
         mine = self.translator
         hparams = mine.hparams.replace(
             infer_mode=None,
+            whole_batch_limit=False,  # who else waits is nothing to a translation
             beam_width=search.beam_width,
             length_penalty_weight=search.length_penalty_weight,
             coverage_penalty_weight=search.coverage_penalty_weight,
