@@ -97,11 +97,11 @@ class Assembler(ABC):
     """
 
     def __init__(self, program: Program, start: Position) -> None:
-        assert program.sifting is not None
+        assert program.late is not None
         self._reader = program.reader
-        self._sifting = program.sifting
+        self._late = program.late
         self._start = start
-        self._patience = Patience(self._sifting.sifted.patience if self._sifting.endless else None)
+        self._patience = Patience(self._late.sifted.patience if self._late.endless else None)
 
     @abstractmethod
     def cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
@@ -125,14 +125,14 @@ class RunAssembler(Assembler):
 
     def __init__(self, program: Program, start: Position) -> None:
         super().__init__(program, start)
-        sifted = self._sifting.sifted
+        sifted = self._late.sifted
         # Records left by the filters so far: all batches before were full, so that is known from their number.
-        before = start.done * self._sifting.size
+        before = start.done * self._late.size
         self._left = sifted.start + (before - 1) * sifted.step + 1 if before else 0
 
     def cut(self, blocks: Iterable[Result[Block]]) -> Iterator[Share]:
         """So many of what is left at a time."""
-        done, pending, missing = self._start.done, [], self._sifting.size
+        done, pending, missing = self._start.done, [], self._late.size
         if self._is_over():
             return
         for result in blocks:
@@ -148,15 +148,15 @@ class RunAssembler(Assembler):
                     done += 1
                     place = block.index, block.offset + last + 1
                     yield self._join(pending, Position(self._start.epoch, *place, done, block.streams))
-                    pending, missing = [], self._sifting.size
+                    pending, missing = [], self._late.size
             if self._is_over():
                 break
-        if pending and not self._sifting.drop_remainder:
+        if pending and not self._late.drop_remainder:
             yield self._join(pending, Position(self._start.epoch + 1))
 
     def _select(self, count: int) -> NDArray[np.int64]:
         """Which of the next so many records come: all, or those of a slice."""
-        sifted, first = self._sifting.sifted, self._left
+        sifted, first = self._late.sifted, self._left
         self._left += count
         stop = self._left if sifted.stop is None else min(self._left, sifted.stop)
         if first > sifted.start:
@@ -169,7 +169,7 @@ class RunAssembler(Assembler):
         return np.arange(chosen.start, chosen.stop, min(sifted.step, count))
 
     def _is_over(self) -> bool:
-        stop = self._sifting.sifted.stop
+        stop = self._late.sifted.stop
         return stop is not None and self._left >= stop
 
 
@@ -215,9 +215,12 @@ class WindowAssembler(Assembler):
 class BucketAssembler(WindowAssembler):
     """Puts records of like length together."""
 
+    def __init__(self, program: Program, start: Position, buckets: Bucketing) -> None:
+        super().__init__(program, start)
+        self._buckets = buckets
+
     def _of_window(self, records: Iterator[tuple[Rows, Tree]]) -> Iterator[list[tuple[Rows, Tree]]]:
-        buckets = self._sifting.buckets
-        assert isinstance(buckets, Bucketing)
+        buckets = self._buckets
         filling = Filling(buckets.batch_size, buckets.max_tokens, buckets.boundaries)
         pending: dict[int, list[tuple[Rows, Tree]]] = {}
         for rows, tree in records:
@@ -226,16 +229,19 @@ class BucketAssembler(WindowAssembler):
                 yield [*pending.pop(bucket, ()), *_picked(rows, tree, places)]
             for bucket, places in left:
                 pending.setdefault(bucket, []).extend(_picked(rows, tree, places))
-        if not self._sifting.drop_remainder:
+        if not self._late.drop_remainder:
             yield from (pending.pop(bucket) for bucket in filling.rest())
 
 
 class PackAssembler(WindowAssembler):
     """Packs records into rows, when all of a window have been read."""
 
+    def __init__(self, program: Program, start: Position, packing: Packing) -> None:
+        super().__init__(program, start)
+        self._packing = packing
+
     def _of_window(self, records: Iterator[tuple[Rows, Tree]]) -> Iterator[list[tuple[Rows, Tree]]]:
-        packing = self._sifting.buckets
-        assert isinstance(packing, Packing)
+        packing = self._packing
         parts = list(records)
         if parts:
             whole = self._join(parts, Position())
@@ -250,7 +256,7 @@ def _picked(rows: Rows, tree: Tree, places: list[int]) -> list[tuple[Rows, Tree]
 
 def first_block(program: Program, start: Position) -> tuple[int, int]:
     """The block to begin with, and the place in it. A window of buckets is read from its beginning."""
-    if program.sifting is None or program.sifting.buckets is None:
+    if program.late is None or program.late.grouping is None:
         return start.window, start.batch
     assert isinstance(program.plan, Blocks)
     return program.plan.first_of(start.window), 0
@@ -258,7 +264,11 @@ def first_block(program: Program, start: Position) -> tuple[int, int]:
 
 def assembler(program: Program, start: Position) -> Assembler:
     """What puts together a program's batches."""
-    assert program.sifting is not None
-    if program.sifting.buckets is None:
-        return RunAssembler(program, start)
-    return (PackAssembler if isinstance(program.sifting.buckets, Packing) else BucketAssembler)(program, start)
+    assert program.late is not None
+    match program.late.grouping:
+        case None:
+            return RunAssembler(program, start)
+        case Packing() as packing:
+            return PackAssembler(program, start, packing)
+        case Bucketing() as buckets:
+            return BucketAssembler(program, start, buckets)

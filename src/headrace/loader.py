@@ -220,7 +220,7 @@ class Loader:
         blocks: Generator[Result[Block]] | None = None
         results: Generator[Result[Piece]] | Generator[Result[Share]]
         reading = (self._program.streams, self._program.reader.where)
-        if self._program.sifting is None:
+        if self._program.late is None:
             pieces = self._schedule.pieces(self._position)
             results = self._workers.run(pieces, self._work, self._convert, self._stats, *reading)
         else:
@@ -350,14 +350,14 @@ class Loader:
     def _check_place(self, position: Position) -> None:
         program = self._program
         windows, index, batches = program.plan.num_windows(position.epoch), position.window, 0
-        bucketed = program.sifting is not None and program.sifting.buckets is not None
+        bucketed = program.late is not None and program.late.grouping is not None
         if bucketed:
             index, _ = first_block(program, position)
         if windows is None or index < windows:
             if bucketed:
                 return  # how many batches the window has is seen when it is read
             window = self._schedule.window(position.epoch, index)
-            batches = len(window) if program.sifting is None else len(window.rows(0))
+            batches = len(window) if program.late is None else len(window.rows(0))
         elif position.window > 0:
             raise StateError(
                 f"the loader's state is damaged: it is in window {position.window}, the epoch has {windows} windows"

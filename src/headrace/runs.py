@@ -36,13 +36,13 @@ def read_piece(program: Program, piece: Piece, clock: Clock) -> Tree:
 
 def sift_block(program: Program, block: Block, clock: Clock) -> tuple[Tree, NDArray[np.int64]]:
     """Reads one block and leaves of it what the description's filters leave."""
-    assert program.sifting is not None
-    return program.sifting.reader.sift(block.rows, clock)
+    assert program.late is not None
+    return program.late.reader.sift(block.rows, clock)
 
 
 def work_of(program: Program) -> Callable[[Program, Any, Clock], Any]:
     """What carries out the pieces of a description."""
-    return read_piece if program.sifting is None else sift_block
+    return read_piece if program.late is None else sift_block
 
 
 class ReadJob:

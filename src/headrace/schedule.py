@@ -163,7 +163,7 @@ class Schedule:
 
     def blocks(self, start: Position) -> Iterator[Block]:
         """The blocks from a position to the end of its epoch, the first from that place in it on."""
-        assert self._program.sifting is not None
+        assert self._program.late is not None
         self._seek(start)
         index, offset = first_block(self._program, start)
         marks = start.streams
@@ -173,7 +173,7 @@ class Schedule:
             found = len(rows)
             if self._program.streams:
                 began = time.perf_counter()
-                found = self._program.sifting.reader.advance(rows, np.ones(found, bool))
+                found = self._program.late.reader.advance(rows, np.ones(found, bool))
                 self._stats.planned(time.perf_counter() - began, "read")
             if found:
                 yield Block(index, offset, rows.take(slice(found)), marks)

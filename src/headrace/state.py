@@ -138,7 +138,7 @@ def load(state: Mapping[str, Any], program: Program) -> Position:
             f"the state has places in {len(position.streams)} streams, the description has {len(program.streams)}"
         )
     begun = position.window > 0 or position.batch > 0
-    if program.sifting is not None and program.sifting.buckets is None:
+    if program.late is not None and program.late.grouping is None:
         # What the filters leave isn't known, but of nothing there are no batches.
         possible = begun or position.done == 0
     else:
@@ -159,7 +159,7 @@ def skip(position: Position, program: Program, count: int) -> Position:
     """
     if not count:
         return position
-    if program.sifting is not None:
+    if program.late is not None:
         raise StateError(
             "batches of what filters leave, or of lengths that only reading tells, can't be skipped without reading: "
             "how many records they take isn't known"

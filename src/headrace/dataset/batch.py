@@ -22,11 +22,11 @@ from headrace.dataset.node import (
     BatchReader,
     BatchRecords,
     Bucketing,
+    LateBatching,
     Node,
     Numbering,
     Reader,
     Records,
-    Sifting,
     arguments,
     function_name,
 )
@@ -64,8 +64,8 @@ class Batch(BatchNode):
         reader = CollateReader(built.reader, self.ragged, self.drop_remainder)
         if built.sifted is not None:
             endless = built.plan.length is None and not numbering.streams
-            sifting = Sifting(built.reader, self.size, self.drop_remainder, built.sifted, endless)
-            return BatchRecords(plans.Blocks(built.plan, built.sifted.block), reader, sifting)
+            late = LateBatching(built.reader, self.size, self.drop_remainder, built.sifted, endless)
+            return BatchRecords(plans.Blocks(built.plan, built.sifted.block), reader, late)
         return BatchRecords(plans.FixedBatches(built.plan, self.size, drop_remainder=self.drop_remainder), reader)
 
 

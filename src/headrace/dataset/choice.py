@@ -14,7 +14,7 @@ from headrace import plan as plans
 from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, interleave
 from headrace.clock import Clock
-from headrace.dataset.node import Node, Numbering, Reader, Records, Sifted, arguments
+from headrace.dataset.node import FilteredSlice, Node, Numbering, Reader, Records, arguments
 from headrace.dataset.survivors import build_in_order
 from headrace.errors import DataError, PlanError
 from headrace.plan import LEAF_SHIFT, Rows
@@ -115,11 +115,11 @@ class Mix(Node):
         return Records(plan, ChoiceReader([b.reader for b in built]))
 
 
-def _sifted(parts: list[Sifted]) -> Sifted | None:
+def _sifted(parts: list[FilteredSlice]) -> FilteredSlice | None:
     if not parts:
         return None
     limits = [part.patience for part in parts if part.patience is not None]
-    return Sifted(min(part.block for part in parts), sum(limits) if len(limits) == len(parts) else None)
+    return FilteredSlice(min(part.block for part in parts), sum(limits) if len(limits) == len(parts) else None)
 
 
 def same_slots(built: Sequence[Records]) -> list[plans.Plan]:

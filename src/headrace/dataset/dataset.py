@@ -18,11 +18,12 @@ from headrace.dataset.batches import ELSEWHERE, elsewhere
 from headrace.dataset.batching import Batching
 from headrace.dataset.choice import Concat
 from headrace.dataset.examples import ParseExample
-from headrace.dataset.filter import Filter, look_at
+from headrace.dataset.filter import Filter
 from headrace.dataset.images import DecodeImage
 from headrace.dataset.length_filter import LengthFilter
 from headrace.dataset.map import Map
 from headrace.dataset.node import Node, Numbering, Records, check_depth, steps
+from headrace.dataset.survivors import Survivors
 from headrace.dataset.tokens import PerColumn, Tokens
 from headrace.errors import PlanError
 from headrace.formats.example import ExampleSchema
@@ -372,7 +373,7 @@ class Dataset(Batching):
     def __iter__(self) -> Iterator[Any]:
         """The records of epoch 0 one by one; for looking at data, not for training."""
         built = self._build()
-        return look_at(built, streams=self._built is None)
+        return Survivors(built, streams=self._built is None)
 
 
 def dataset_nodes(operation: str, parts: Iterable[Any]) -> list[Node]:

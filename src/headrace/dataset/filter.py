@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +14,11 @@ from headrace.batch.columns import Objects
 from headrace.batch.tree import Tree, records, take
 from headrace.clock import Clock
 from headrace.dataset.node import (
+    FilteredSlice,
     Node,
     Numbering,
     Reader,
     Records,
-    Sifted,
     WrappingReader,
     arguments,
     function_name,
@@ -27,7 +27,6 @@ from headrace.errors import DataError, PlanError, add_note
 from headrace.plan import Rows
 
 _LEAST_PATIENCE = 1024
-_LOOKED_AT = 64  # records that are read at once for whoever looks at a dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,9 @@ class Filter(Node):
         known = [count for count in counts if count is not None]
         # Twice all there is: each record has then been seen once at least, in whatever order they come.
         patience = max(2 * sum(known), _LEAST_PATIENCE) if len(known) == len(counts) else None
-        return replace(built, reader=FilterReader(built.reader, self.fn, self.batched), sifted=Sifted(block, patience))
+        return replace(
+            built, reader=FilterReader(built.reader, self.fn, self.batched), sifted=FilteredSlice(block, patience)
+        )
 
 
 class FilterReader(WrappingReader):
@@ -157,70 +158,3 @@ class Patience:
                 "nothing would ever come; look at what the function answers, as by list(data.take(10)) before the "
                 "filter"
             )
-
-
-class Survivors:
-    """Iterates the records of an epoch that filters leave, or those of a slice of them, from any place on.
-
-    Args:
-        built: The records.
-        streams: Whether there are streams among their sources, which may end.
-        epoch: Which epoch.
-        place: What `state_dict` gave; None is the beginning.
-    """
-
-    def __init__(self, built: Records, streams: bool, epoch: int = 0, place: dict[str, int] | None = None) -> None:
-        sifted = built.sifted or Sifted(_LOOKED_AT, None)
-        endless = built.plan.length is None and not streams
-        self._built = built
-        self._epoch = epoch
-        self._ends = (sifted.start, sifted.stop, sifted.step)
-        self._patience = Patience(sifted.patience if endless else None)
-        place = {"position": 0, "left": 0, "given": 0} if place is None else place
-        self._position = place["position"]  # where the block begins
-        self._left = place["left"]  # records that filters left before it
-        self._given = place["given"]  # records left in it that have been passed
-        self._block: tuple[list[Any], int] | None = None  # what is left of it, and the position after it; or -1
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        start, stop, step = self._ends
-        while stop is None or self._left + self._given < stop:
-            if self._block is None:
-                self._block = self._read()
-            held, following = self._block
-            if self._given < len(held):
-                number, self._given = self._left + self._given, self._given + 1
-                if number >= start and (number - start) % step == 0:
-                    return held[self._given - 1]
-            elif following < 0:
-                break
-            else:
-                self._position, self._left, self._given = following, self._left + len(held), 0
-                self._block = None
-        raise StopIteration
-
-    def _read(self) -> tuple[list[Any], int]:
-        built, position, length = self._built, self._position, self._built.plan.length
-        stop = position + _LOOKED_AT if length is None else min(position + _LOOKED_AT, length)
-        if stop <= position:
-            return [], -1
-        rows = built.plan.locate(self._epoch, np.arange(position, stop))
-        found = built.reader.advance(rows, np.ones(len(rows), bool))
-        left: list[Any] = []
-        if found:
-            tree, kept = built.reader.sift(rows.take(slice(found)), Clock())
-            self._patience.saw(found, len(kept))
-            left = list(records(tree)) if len(kept) else []
-        return left, stop if found == len(rows) else -1
-
-    def state_dict(self) -> dict[str, int]:
-        """The place, which reading one block again leads to."""
-        return {"position": self._position, "left": self._left, "given": self._given}
-
-
-def look_at(built: Records, streams: bool) -> Iterator[Any]:
-    """The records of epoch 0, one by one."""
-    return Survivors(built, streams)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.dataset.node import BatchReader, BatchRecords, Bucketing, Packing, Records, Sifted, Sifting
+from headrace.dataset.node import BatchReader, BatchRecords, Bucketing, FilteredSlice, LateBatching, Packing, Records
 from headrace.errors import PlanError
 from headrace.plan import Blocks
 from headrace.plan.windowed import check_window
@@ -38,7 +38,7 @@ def measured_batches(
     Raises:
         PlanError: If it can't be known where a window begins, or none ends.
     """
-    sifted = built.sifted or Sifted(_BLOCK, None)
+    sifted = built.sifted or FilteredSlice(_BLOCK, None)
     if sifted.is_slice:
         raise PlanError(
             f"{what} can't follow take, skip, slice or shard of what a filter left: where in it a window begins is "
@@ -46,8 +46,8 @@ def measured_batches(
         )
     check_window(what, built.plan, window)
     endless = built.plan.length is None and is_whole
-    sifting = Sifting(built.reader, 0, drop_remainder, sifted, endless, grouping)
-    return BatchRecords(Blocks(built.plan, sifted.block, window), reader, sifting)
+    late = LateBatching(built.reader, 0, drop_remainder, sifted, endless, grouping)
+    return BatchRecords(Blocks(built.plan, sifted.block, window), reader, late)
 
 
 def check_columns(says: str, named: Sequence[str], reader: BatchReader) -> None:

@@ -159,7 +159,7 @@ class Numbering:
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
+class FilteredSlice:
     """That filters leave out some of a plan's records when they have been read; and which of the others come.
 
     Attributes:
@@ -176,7 +176,7 @@ class Sifted:
     stop: int | None = None
     step: int = 1
 
-    def slice(self, start: int, stop: int | None, step: int) -> Sifted:
+    def slice(self, start: int, stop: int | None, step: int) -> FilteredSlice:
         """A slice of the records that come so far."""
         ends = [end for end in (self.stop, None if stop is None else self.start + stop * self.step) if end is not None]
         return replace(self, start=self.start + start * self.step, stop=min(ends, default=None), step=self.step * step)
@@ -200,7 +200,7 @@ class Records:
 
     plan: Plan
     reader: Reader
-    sifted: Sifted | None = None
+    sifted: FilteredSlice | None = None
 
     def unsliced(self, operation: str) -> Records:
         """Itself, for an operation that can't come after a slice of what filters left.
@@ -223,12 +223,12 @@ class BatchRecords:
     Attributes:
         plan: The batches; or the blocks that are read as one piece, if batches are made of what has been read.
         reader: How batches are read.
-        sifting: How batches are made of what has been read, if only then it is known which records come together.
+        late: How batches are made of what has been read, if only then it is known which records come together.
     """
 
     plan: BatchPlan
     reader: BatchReader
-    sifting: Sifting | None = None
+    late: LateBatching | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ class Packing:
 
 
 @dataclass(frozen=True, slots=True)
-class Sifting:
+class LateBatching:
     """How batches are made of records that have been read: what filters leave, or what has a length only then.
 
     Attributes:
@@ -271,16 +271,16 @@ class Sifting:
         drop_remainder: Whether batches that aren't full are left out, at the end of an epoch or (of buckets) a window.
         sifted: Which of the records come.
         endless: Whether the plan has no end and no stream that could end.
-        buckets: How records of like length come together, or are packed; None puts those together that come after each
+        grouping: How records of like length come together, or are packed; None puts those together that come after each
             other.
     """
 
     reader: Reader
     size: int
     drop_remainder: bool
-    sifted: Sifted
+    sifted: FilteredSlice
     endless: bool
-    buckets: Bucketing | Packing | None = None
+    grouping: Bucketing | Packing | None = None
 
 
 class AnyNode(ABC):

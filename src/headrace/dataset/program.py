@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from headrace.dataset.leaf import StreamReader
-from headrace.dataset.node import BatchNode, BatchReader, Numbering, Sifting, check_depth, steps
+from headrace.dataset.node import BatchNode, BatchReader, LateBatching, Numbering, check_depth, steps
 from headrace.formats.source import Fingerprint, Source
 from headrace.plan import BatchPlan
 
@@ -21,7 +21,7 @@ class Program:
         steps: The description in words, sources first.
         sources: Where the records come from, in the order of their leaf numbers.
         streams: The readers of those that are streams, which `reader.advance` must be told of in order.
-        sifting: How batches are made of what has been read; the plan then has blocks, not batches.
+        late: How batches are made of what has been read; the plan then has blocks, not batches.
     """
 
     plan: BatchPlan
@@ -29,7 +29,7 @@ class Program:
     steps: tuple[str, ...]
     sources: tuple[Source, ...]
     streams: tuple[StreamReader, ...]
-    sifting: Sifting | None = None
+    late: LateBatching | None = None
 
     @cached_property
     def fingerprints(self) -> list[Fingerprint]:
@@ -53,5 +53,5 @@ def compile_program(node: BatchNode) -> Program:
         tuple(steps(node)),
         tuple(numbering.sources),
         tuple(numbering.streams),
-        built.sifting,
+        built.late,
     )

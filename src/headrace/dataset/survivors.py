@@ -2,16 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from headrace.dataset.filter import Survivors
+import numpy as np
+
+from headrace.batch.tree import records
+from headrace.clock import Clock
+from headrace.dataset.filter import Patience
 from headrace.dataset.leaf import StreamReader
-from headrace.dataset.node import Node, Numbering, Records
+from headrace.dataset.node import FilteredSlice, Node, Numbering, Records
 from headrace.errors import StateError
 from headrace.formats.source import Fingerprint
 from headrace.formats.stream import Opened, StreamSource
 from headrace.plan import Leaf
 from headrace.plan.base import MAX_LENGTH
+
+_READ_AT_ONCE = 64  # records that are read as one piece
+
+
+class Survivors:
+    """Iterates the records of an epoch that filters leave, or those of a slice of them, from any place on.
+
+    Args:
+        built: The records.
+        streams: Whether there are streams among their sources, which may end.
+        epoch: Which epoch.
+        place: What `state_dict` gave; None is the beginning.
+    """
+
+    def __init__(self, built: Records, streams: bool, epoch: int = 0, place: dict[str, int] | None = None) -> None:
+        sifted = built.sifted or FilteredSlice(_READ_AT_ONCE, None)
+        endless = built.plan.length is None and not streams
+        self._built = built
+        self._epoch = epoch
+        self._ends = (sifted.start, sifted.stop, sifted.step)
+        self._patience = Patience(sifted.patience if endless else None)
+        place = {"position": 0, "left": 0, "given": 0} if place is None else place
+        self._position = place["position"]  # where the block begins
+        self._left = place["left"]  # records that filters left before it
+        self._given = place["given"]  # records left in it that have been passed
+        self._block: tuple[list[Any], int] | None = None  # what is left of it, and the position after it; or -1
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        start, stop, step = self._ends
+        while stop is None or self._left + self._given < stop:
+            if self._block is None:
+                self._block = self._read()
+            held, following = self._block
+            if self._given < len(held):
+                number, self._given = self._left + self._given, self._given + 1
+                if number >= start and (number - start) % step == 0:
+                    return held[self._given - 1]
+            elif following < 0:
+                break
+            else:
+                self._position, self._left, self._given = following, self._left + len(held), 0
+                self._block = None
+        raise StopIteration
+
+    def _read(self) -> tuple[list[Any], int]:
+        built, position, length = self._built, self._position, self._built.plan.length
+        stop = position + _READ_AT_ONCE if length is None else min(position + _READ_AT_ONCE, length)
+        if stop <= position:
+            return [], -1
+        rows = built.plan.locate(self._epoch, np.arange(position, stop))
+        found = built.reader.advance(rows, np.ones(len(rows), bool))
+        left: list[Any] = []
+        if found:
+            tree, kept = built.reader.sift(rows.take(slice(found)), Clock())
+            self._patience.saw(found, len(kept))
+            left = list(records(tree)) if len(kept) else []
+        return left, stop if found == len(rows) else -1
+
+    def state_dict(self) -> dict[str, int]:
+        """The place, which reading one block again leads to."""
+        return {"position": self._position, "left": self._left, "given": self._given}
 
 
 class SurvivorSource(StreamSource):

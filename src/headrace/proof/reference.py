@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headrace.batch.tree import Tree, concat, take
 from headrace.clock import Clock
 from headrace.dataset import Batches, Patience, Program, Reader, compile_program
-from headrace.dataset.node import BatchReader, Packing, Sifting
+from headrace.dataset.node import BatchReader, LateBatching, Packing
 from headrace.plan import Blocks, BucketBatches, Leaf, Plan, Rows
 
 _LARGEST_COUNTED = 1 << 22  # records of an epoch whose numbers are compared with the order's
@@ -86,12 +86,12 @@ class _Epoch:
         self.program = program
         self._epoch = epoch
         self._seen: list[Expected] = []
-        sifting = program.sifting
+        late = program.late
         self._rest: Iterator[Expected] | None
-        if sifting is None:
+        if late is None:
             self._rest = self._walk()
         else:
-            self._rest = self._sift(sifting) if sifting.buckets is None else self._bucket(sifting)
+            self._rest = self._sift(late) if late.grouping is None else self._bucket(late)
         reader: Reader = program.reader
         while isinstance(reader, BatchReader):
             reader = reader.parent
@@ -120,7 +120,7 @@ class _Epoch:
         return share, self.program.reader.finish(tree, share, clock)
 
     def _read(self, rows: Rows) -> Tree:
-        if self.program.sifting is not None:
+        if self.program.late is not None:
             return self._reader.sift(rows, Clock())[0]
         return self._reader.read(rows, Clock())
 
@@ -137,16 +137,16 @@ class _Epoch:
                     return
             index += 1
 
-    def _blocks(self, sifting: Sifting) -> Iterator[tuple[int, Rows, Tree]]:
+    def _blocks(self, late: LateBatching) -> Iterator[tuple[int, Rows, Tree]]:
         """What filters leave of each block, with the block's number."""
         plan, index = self.program.plan, 0
         windows = plan.num_windows(self._epoch)
-        patience = Patience(sifting.sifted.patience if sifting.endless else None)
+        patience = Patience(late.sifted.patience if late.endless else None)
         while windows is None or index < windows:
             rows = plan.window(self._epoch, index).rows(0)
-            found = sifting.reader.advance(rows, np.ones(len(rows), bool)) if self.program.streams else len(rows)
+            found = late.reader.advance(rows, np.ones(len(rows), bool)) if self.program.streams else len(rows)
             if found:
-                tree, kept = sifting.reader.sift(rows.take(slice(found)), Clock())
+                tree, kept = late.reader.sift(rows.take(slice(found)), Clock())
                 patience.saw(found, len(kept))
                 if len(kept):
                     yield index, rows.take(kept), tree
@@ -154,26 +154,26 @@ class _Epoch:
                 return
             index += 1
 
-    def _sift(self, sifting: Sifting) -> Iterator[Expected]:
+    def _sift(self, late: LateBatching) -> Iterator[Expected]:
         """So many of what is left at a time."""
         parts: list[tuple[Rows, Tree]] = []
-        for part in self._sliced(sifting):
+        for part in self._sliced(late):
             parts.append(part)
-            if sum(len(rows) for rows, _ in parts) < sifting.size:
+            if sum(len(rows) for rows, _ in parts) < late.size:
                 continue
             rows, tree = _joined(parts)
-            full = len(rows) - len(rows) % sifting.size
-            for begin in range(0, full, sifting.size):
-                yield self._expected(rows, tree, np.arange(begin, begin + sifting.size))
+            full = len(rows) - len(rows) % late.size
+            for begin in range(0, full, late.size):
+                yield self._expected(rows, tree, np.arange(begin, begin + late.size))
             rest = np.arange(full, len(rows))
             parts = [(rows.take(rest), take(tree, rest))] if len(rest) else []
-        if parts and not sifting.drop_remainder:
+        if parts and not late.drop_remainder:
             rows, tree = _joined(parts)
             yield self._expected(rows, tree, np.arange(len(rows)))
 
-    def _sliced(self, sifting: Sifting) -> Iterator[tuple[Rows, Tree]]:
-        sifted, left = sifting.sifted, 0
-        for _, rows, tree in self._blocks(sifting):
+    def _sliced(self, late: LateBatching) -> Iterator[tuple[Rows, Tree]]:
+        sifted, left = late.sifted, 0
+        for _, rows, tree in self._blocks(late):
             numbers = left + np.arange(len(rows))
             left += len(rows)
             chosen = (numbers >= sifted.start) & ((numbers - sifted.start) % min(sifted.step, 1 << 62) == 0)
@@ -185,12 +185,12 @@ class _Epoch:
             if sifted.stop is not None and left >= sifted.stop:
                 return
 
-    def _bucket(self, sifting: Sifting) -> Iterator[Expected]:
+    def _bucket(self, late: LateBatching) -> Iterator[Expected]:
         """Windows of what is left, each planned as a whole when it has been read."""
-        plan, buckets = self.program.plan, sifting.buckets
+        plan, buckets = self.program.plan, late.grouping
         assert isinstance(plan, Blocks)
         assert buckets is not None
-        for _, blocks in groupby(self._blocks(sifting), lambda block: plan.span_of(block[0])):
+        for _, blocks in groupby(self._blocks(late), lambda block: plan.span_of(block[0])):
             rows, tree = _joined([(rows, tree) for _, rows, tree in blocks])
             lengths = buckets.lengths.of(rows, tree)
             if isinstance(buckets, Packing):
@@ -204,7 +204,7 @@ class _Epoch:
                 max_tokens=buckets.max_tokens,
                 boundaries=buckets.boundaries,
                 window=None,
-                drop_remainder=sifting.drop_remainder,
+                drop_remainder=late.drop_remainder,
             )
             for batch in window.window(0, 0):
                 yield self._expected(rows, tree, batch.ids[0])
@@ -215,7 +215,7 @@ class _Epoch:
     def order(self) -> Plan | None:
         """The order that batches are cut from, if its records can be counted and all batches have been seen."""
         self.batch(len(self._seen))
-        if self.program.streams or self.program.sifting is not None or self._rest is not None:
+        if self.program.streams or self.program.late is not None or self._rest is not None:
             return None
         order = self.program.plan.plan
         return order if order.length is not None and order.length <= _LARGEST_COUNTED else None
