@@ -6,6 +6,7 @@ import json
 import pathlib
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.plan import BucketBatches, Rows
+from headrace.plan import BucketBatches
 from headrace.proof.compare import difference, same
-from headrace.schedule import Schedule
+from headrace.schedule import Piece, Schedule
 from headrace.state import Position
 from tests.test_random_pipelines import Draw, files
 
@@ -117,36 +118,38 @@ def test_nothing_at_all_is_proven_too() -> None:
 def shifted(walk: Any, change: Any) -> Any:
     """The loader's walk through the plan, with a mistake in it; that of the proof is another one."""
 
-    def wrong(self: Schedule, start: Position) -> Iterator[tuple[Rows, Position]]:
+    def wrong(self: Schedule, start: Position) -> Iterator[Piece]:
         return change(list(walk(self, start)), start)  # type: ignore[no-any-return]
 
     return wrong
 
 
-def swap(batches: list[tuple[Rows, Position]], start: Position) -> Any:
+def swap(batches: list[Piece], start: Position) -> Any:
     if len(batches) > 4 and start.done:
-        batches[1], batches[2] = (batches[2][0], batches[1][1]), (batches[1][0], batches[2][1])
+        batches[1], batches[2] = Piece(batches[2].rows, batches[1].after), Piece(batches[1].rows, batches[2].after)
     return iter(batches)
 
 
-def lose(batches: list[tuple[Rows, Position]], start: Position) -> Any:
+def lose(batches: list[Piece], start: Position) -> Any:
     return iter(batches[1:] if start.done else batches)
 
 
-def repeat(batches: list[tuple[Rows, Position]], start: Position) -> Any:
+def repeat(batches: list[Piece], start: Position) -> Any:
     return iter([*batches[:1], *batches] if start.done else batches)
 
 
-def short(batches: list[tuple[Rows, Position]], start: Position) -> Any:
-    return iter([(rows.take(slice(1, None)), after) for rows, after in batches] if start.done == 5 else batches)
+def short(batches: list[Piece], start: Position) -> Any:
+    cut = [Piece(batch.rows.take(slice(1, None)), batch.after) for batch in batches]
+    return iter(cut if start.done == 5 else batches)
 
 
-def longer(batches: list[tuple[Rows, Position]], start: Position) -> Any:
+def longer(batches: list[Piece], start: Position) -> Any:
     return iter([*batches, batches[-1]] if start.done > 3 and batches else batches)
 
 
-def misplaced(batches: list[tuple[Rows, Position]], start: Position) -> Any:
-    return iter([(rows, Position(a.epoch, a.window, a.batch, a.done + bool(start.done))) for rows, a in batches])
+def misplaced(batches: list[Piece], start: Position) -> Any:
+    moved = [replace(batch.after, done=batch.after.done + bool(start.done)) for batch in batches]
+    return iter([Piece(batch.rows, after) for batch, after in zip(batches, moved, strict=True)])
 
 
 @pytest.mark.parametrize("change", [swap, lose, repeat, short, longer, misplaced])
