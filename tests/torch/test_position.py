@@ -260,7 +260,7 @@ def test_sharded_streams_need_as_many_workers() -> None:
         (lambda state: [], "expected the dict that state_dict"),
         (lambda state: {"_snapshot": 1}, "of a StatefulDataLoader"),
         (lambda state: {"a": 1}, "of another kind"),
-        (lambda state: {**state, "epoch": -1}, "damaged: epoch, units, batches"),
+        (lambda state: {**state, "epoch": -1}, "damaged: epoch is -1, expected a whole number"),
         (lambda state: {**state, "data": 3}, "damaged: data is 3"),
         (lambda state: {**state, "data": {**state["data"], "length": 7}}, "another length: 7 then, 20 now"),
         (lambda state: {**state, "data": {**state["data"], "batch_size": 7}}, "another batch_size: 7 then, 3 now"),
@@ -272,6 +272,78 @@ def test_what_doesnt_fit_is_refused(change: Callable[[Any], Any], message: str) 
     next(iter(loader))
     with pytest.raises(StateError, match=message):
         loader.load_state_dict(change(loader.state_dict()))
+
+
+def changed(name: str, value: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda state: {**state, name: value}
+
+
+def without(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda state: {key: value for key, value in state.items() if key != name}
+
+
+def of_stream(**changes: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda state: {**state, "stream": {**state["stream"], **changes}}
+
+
+DAMAGED: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
+    ("shuffled", changed("base_seed", "x"), "base_seed is 'x', expected a whole number"),
+    ("shuffled", changed("base_seed", None), "base_seed is None"),
+    ("shuffled", changed("base_seed", 1 << 64), "base_seed is 18446744073709551616"),
+    ("shuffled", without("base_seed"), "base_seed is missing"),
+    ("shuffled", changed("resets", "a"), "resets is 'a'"),
+    ("shuffled", changed("epoch", True), "epoch is True"),
+    ("shuffled", changed("units", 10**9), "units is 1000000000, expected no more than the 20 keys"),
+    ("shuffled", changed("batches", 1.5), "batches is 1.5"),
+    ("shuffled", changed("ahead", 5), "ahead is 5, expected a list"),
+    ("shuffled", changed("ahead", ["a"]), "a number in ahead is 'a'"),
+    ("shuffled", changed("ahead", [0]), "a number in ahead is 0, expected one of a batch behind unit 3"),
+    ("shuffled", changed("ahead", [10**9]), "a number in ahead is 1000000000"),
+    ("shuffled", changed("order", 5), "order is 5, expected a dict"),
+    ("shuffled", without("order"), "order is None"),
+    ("shuffled", changed("order", {}), "drawn from nothing, expected 'seed'"),
+    ("shuffled", changed("order", {"seed": "x"}), "the seed of its order is 'x'"),
+    ("shuffled", changed("order", {"generator": {"seed": 3}}), "saved with another generator"),
+    ("generator", changed("order", {"seed": 3}), "saved with another generator"),
+    ("generator", changed("generator", {}), "a generator's state can't be read"),
+    ("drawing", changed("order", {"first": 3}), "first of its order is 3"),
+    ("drawing", changed("order", {"first": {"lua": 3}}), r"drawn from \['lua'\]"),
+    ("drawing", changed("order", {"generators": 3}), "generators of its order is 3"),
+    ("stream", changed("stream", 5), "stream is 5, expected a dict"),
+    ("stream", without("stream"), "stream is None"),
+    ("stream", changed("stream", {}), "readers is None"),
+    ("stream", of_stream(readers=[]), r"readers is \[\]"),
+    ("stream", of_stream(readers=[[1]]), r"a reader of the stream is \[1\]"),
+    ("stream", of_stream(readers=[[-1, False, None]]), "a reader's batches is -1"),
+    ("stream", of_stream(readers=[[1, 0, None]]), "a reader of the stream"),
+    ("stream", of_stream(readers=[[1, False, ["zz", 1]]]), "the state of a reader"),
+    ("stream", of_stream(readers=[[1, False, ["iterator", 1]]]), "iterator has no load_state_dict"),
+    ("stream", of_stream(readers=[[1, False, ["dataset", 1]]]), "Stream has no load_state_dict"),
+    ("stream", of_stream(turn=1), "the stream's turn is 1, expected a whole number, from 0 to 0"),
+    ("stream", of_stream(turn=None), "the stream's turn is None"),
+    ("stream", of_stream(sharded="yes"), "the stream's sharded is 'yes'"),
+]
+
+
+@pytest.mark.parametrize(("maker", "change", "message"), DAMAGED, ids=[message for _, _, message in DAMAGED])
+def test_damaged_states_are_refused(maker: str, change: Callable[[Any], Any], message: str) -> None:
+    loader = MAKERS[maker]()
+    next(iter(loader))
+    state = loader.state_dict()
+    with pytest.raises(StateError, match=message):
+        loader.load_state_dict(change(state))
+        next(iter(loader))
+
+
+def test_an_order_that_wasnt_drawn_yet_is_drawn_in_going_on() -> None:
+    loader = MAKERS["shuffled"]()
+    batches = iter(loader)
+    state = loader.state_dict()
+    assert state["order"] == {}
+    del batches
+    other = MAKERS["shuffled"]()
+    other.load_state_dict(state)
+    assert sorted(row[0] for batch in other for row in batch) == list(range(20))
 
 
 def test_damaged_orders_are_refused() -> None:

@@ -23,7 +23,7 @@ _ADVICE = {
     "map batches": "Make the function that maps batches cheaper, or do its work ahead.",
     "filter": "Filter blocks of records (`filter(…, batched=True)`), or drop records once, ahead.",
     "collate": "Give arrays (`from_arrays`), or a dataset with `__getitems__`, instead of single records.",
-    "fetch": "Make `__getitem__` cheaper, or give the dataset `__getitems__`, which reads a batch in one go.",
+    "fetch": "Make `__getitem__` (or `__iter__`) cheaper, or write `__getitems__`, which reads a batch in one go.",
     "tokens": "Look words up once and store the numbers.",
 }
 

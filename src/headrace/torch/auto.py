@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Generator, Iterator
 from typing import Any
 
 from headrace.clock import Clock
 from headrace.engine import Auto, Feed, ProcessRun, Result, run_auto, run_threads
+from headrace.errors import StuckError
 from headrace.torch.deliver import Pulled
 from headrace.torch.fetch import Extra, size_of
 from headrace.torch.iterators import _SingleProcessDataLoaderIter
-from headrace.torch.job import LoadJob, Setup
+from headrace.torch.job import LoadJob
 from headrace.torch.order import Piece
 from headrace.torch.runs import MAX_BYTES
 
@@ -33,15 +35,17 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
         if runtime.auto is None:
             runtime.auto = Auto(["inline", "threads" if self._gathers else "processes"])
         prefetch = loader.prefetch_factor or 2
-        setup = Setup(self._base_seed, self._epoch.resets, self._epoch.number, list(runtime.digests))
-        job = LoadJob(loader.dataset, self._auto_collation, loader.collate_fn, loader.worker_init_fn, self._skip)
+        limits: dict[str, Any] = {"prefetch": prefetch, "max_bytes": MAX_BYTES, "timeout": loader.timeout or None}
+        how: dict[str, Any] = {"fresh": not loader.persistent_workers, "setup": self._epoch.setup(runtime.digests)}
+        job = LoadJob.of(loader)
+        crew_of = functools.partial(runtime.crew, loader)
+        self._stuck: StuckError | None = None  # once it has waited in vain, this iteration gives nothing more
 
         me: _AutoDataLoaderIter = weakref.proxy(self)  # what refers to itself isn't let go at once
         stats, fetch = self._stats, self._fetch
 
         def processes(pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
-            crew = runtime.crew_of(workers)
-            run = ProcessRun(crew, pieces, job, stats, prefetch=prefetch, max_bytes=MAX_BYTES, setup=setup)
+            run = ProcessRun(crew_of(workers), pieces, job, stats, **limits, **how)
             try:
                 yield from run
             finally:
@@ -49,12 +53,7 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
 
         def threads(pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
             yield from run_threads(
-                pieces,
-                lambda piece, clock: fetch.timed(piece[1], clock),
-                stats,
-                workers=workers,
-                prefetch=prefetch,
-                max_bytes=MAX_BYTES,
+                pieces, lambda piece, clock: fetch.timed(piece[1], clock), stats, workers=workers, **limits
             )
 
         def inline(pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
@@ -73,7 +72,13 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
     def _pull(self) -> Pulled:
         if self._results is None:
             return super()._pull()
-        result = next(self._results)
+        if self._stuck is not None:
+            return None, None, self._stuck
+        try:
+            result = next(self._results)
+        except StuckError as error:
+            self._stuck = error
+            return None, None, error
         if result.error is None and result.clock.worker is not None:
             value = result.value.batch if type(result.value) is Extra else result.value
             self._stats.gave(size_of(value)[1])

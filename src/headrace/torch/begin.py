@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.torch.drawn import torch_state
 from headrace.torch.job import Place
 from headrace.torch.order import order_of
 from headrace.torch.position import Epoch
 from headrace.torch.randomness import words
 from headrace.torch.samplers import draw_seed
+from headrace.torch.saved import SavedStream
 
 _RANKS_AGREE = 0x68656164  # where no generator is given, ranks draw the same numbers from this and the epoch
 
@@ -27,46 +27,45 @@ def begin_epoch(loader: Any, readers: int, earlier: Epoch | None = None) -> Epoc
     """
     runtime = loader._runtime
     state, runtime.resume = runtime.resume, None
-    epoch = Epoch(runtime.epochs if state is None else state["epoch"])
+    epoch = Epoch(runtime.epochs if state is None else state.epoch)
     runtime.epochs = epoch.number + 1
-    begun = state if state is not None and "base_seed" in state else None
+    begun = state if state is not None and state.base_seed is not None else None
     generator = loader.generator
     if generator is not None:
-        if begun is not None and "generator" in begun:
-            generator.set_state(torch_state(begun["generator"]))
+        if begun is not None and begun.generator is not None:
+            generator.set_state(begun.generator)
         epoch.generator = (generator.get_state(), generator.initial_seed())
     if begun is not None:
-        epoch.resets, epoch.units, epoch.batches = begun.get("resets", 0), begun["units"], begun["batches"]
-        epoch.ahead = list(begun.get("ahead", ()))
+        epoch.resets, epoch.units, epoch.batches, epoch.ahead = begun.resets, begun.units, begun.batches, begun.ahead
     elif earlier is not None:
         epoch.resets = earlier.resets + 1
     agreed = words(_RANKS_AGREE, epoch.number, 0) if loader.world_size > 1 and generator is None else None
     if loader._dataset_kind == 0:
-        kept = None if begun is None else begun.get("order", {})
+        kept = None if begun is None or (begun.is_at_the_beginning and not begun.order) else begun.order
         seed = None if agreed is None else agreed[1] >> 1
         epoch.order = order_of(loader._index_sampler, loader._auto_collation, loader._ranks, kept, seed)
     else:
-        _place_readers(epoch, begun, readers)
+        _place_readers(epoch, None if begun is None else begun.stream, readers)
     if earlier is not None and begun is None:
         epoch.base_seed = earlier.base_seed
     elif begun is not None:
         if generator is not None and epoch.resets == 0:
             draw_seed(generator)  # as it did then, before the order was drawn
-        epoch.base_seed = begun["base_seed"]
+        assert begun.base_seed is not None
+        epoch.base_seed = begun.base_seed
     else:
         epoch.base_seed = draw_seed(generator) if agreed is None else agreed[0] >> 1
     runtime.epoch = epoch
     return epoch
 
 
-def _place_readers(epoch: Epoch, begun: dict[str, Any] | None, readers: int) -> None:
-    stream = (begun or {}).get("stream")
+def _place_readers(epoch: Epoch, stream: SavedStream | None, readers: int) -> None:
     if stream is None:
         epoch.places = [Place() for _ in range(readers)]
         return
-    places = [Place(int(count), state, bool(ended)) for count, ended, state in stream["readers"]]
-    epoch.sharded = stream["sharded"]
-    epoch.turn = stream["turn"]
+    places = stream.readers
+    epoch.sharded = stream.sharded
+    epoch.turn = stream.turn
     if len(places) != readers:
         # One reader has read it all so far, and goes on to.
         epoch.places = [places[0], *(Place() for _ in range(readers - 1))]

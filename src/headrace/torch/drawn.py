@@ -69,6 +69,8 @@ class Surroundings:
                 after = _states()
                 self._drawn = {name for name in before if not _equal(before[name], after[name])}
             return
+        if unknown := self._then.keys() - before.keys():
+            raise StateError(f"the loader's state is damaged: it has an order drawn from {sorted(unknown)}")
         for name, text in self._then.items():
             _set(name, text)
         try:

@@ -77,8 +77,9 @@ class MapFetcher:
             with clock.stage("read"):
                 return self.take(keys)
         if self._skip:
-            return self.skipping(keys)
-        with clock.stage("read"):
+            with clock.stage("fetch"):
+                return self.skipping(keys)
+        with clock.stage("fetch"):  # code of the user's
             data = self.read(keys, at)
         with clock.stage("collate"):
             return self.collate(data)

@@ -227,7 +227,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
-        if self._timeout != 0 and loader.num_workers == 0:
+        if self._timeout != 0 and loader.num_workers == 0 and loader.mode != "auto":
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
 
     def _open(self, loader: Any) -> None:
@@ -236,7 +236,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         self._clock = Clock()
         self._asked, self._busy = 0, 1.0
         if self._dataset_kind == 1:
-            self._work: Any = self._collate_fn
+            self._stage = "fetch"
             self._stream = self._guard.run((self._base_seed, 0, -1), self._open_stream, loader, again=False)
             self._number = self._epoch.places[0].batches
             if self._epoch.places[0].state is None:
@@ -248,6 +248,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
             return
         self._fetch = MapFetcher(self._dataset, self._auto_collation, self._collate_fn, skip=self._skip)
         self._gathers = self._fetch.take is not None
+        self._stage = "read" if self._gathers else "fetch"
         self._pieces = self._pieces_left(loader, rows=self._gathers)
         self._feed = Feed(self._pieces)
         self._hand = self._feed.held
@@ -274,7 +275,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         _, batch, error = pulled
         nbytes, records = size_of(batch)
         cpu, clock, stats = spent * self._busy, self._clock, self._stats
-        clock.seconds = {"piece": (spent, cpu), "read": (spent, cpu)}
+        clock.seconds = {"piece": (spent, cpu), self._stage: (spent, cpu)}
         clock.began, clock.ended = began, began + spent
         stats.waited(spent, ready=0)
         stats.finished(clock, nbytes, delivered=error is None)

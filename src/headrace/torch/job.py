@@ -69,6 +69,22 @@ class LoadJob:
     rank: int = 0
     ranks: int = 1
 
+    @classmethod
+    def of(cls, loader: Any) -> LoadJob:
+        """The job of a loader."""
+        return cls(
+            loader.dataset,
+            loader._auto_collation,
+            loader.collate_fn,
+            loader.worker_init_fn,
+            loader.on_error == "skip",
+            loader._dataset_kind == 1,
+            loader.batch_size if loader._auto_collation else None,
+            loader.drop_last,
+            loader.rank,
+            loader.world_size,
+        )
+
     def open(self, seat: Seat) -> Work:
         """The worker begins."""
         return (StreamWork if self.stream else Work)(self, seat)
@@ -158,7 +174,7 @@ class StreamWork(Work):
                 self._at += 1
             self.seed(seat << 40 | number)
             self._seat.at(number)
-            with clock.stage("read"):
+            with clock.stage("fetch"):
                 self._at += 1
                 data = stream.next()
         except StopIteration:

@@ -18,11 +18,12 @@ from headrace.torch.auto import _AutoDataLoaderIter
 from headrace.torch.fetch import MapFetcher, Skipped
 from headrace.torch.held import all_put_back, held_generators
 from headrace.torch.iterators import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
-from headrace.torch.order import Ranks
-from headrace.torch.position import Epoch, check, data_of
+from headrace.torch.order import Ranks, keys_of
+from headrace.torch.position import Epoch, data_of
 from headrace.torch.runs import _MultiProcessingDataLoaderIter, _ThreadsDataLoaderIter
 from headrace.torch.runtime import Runtime
 from headrace.torch.samplers import RandomSampler
+from headrace.torch.saved import parse
 
 T_co = TypeVar("T_co", covariant=True)
 Mode = Literal["auto", "inline", "threads", "processes"]
@@ -45,14 +46,16 @@ class DataLoader(torch_data.DataLoader[T_co]):
         collate_fn: Makes a batch of samples.
         pin_memory: Whether batches come in pinned memory.
         drop_last: Whether a last batch that is short is left out.
-        timeout: Seconds to wait for a batch from workers; 0 waits on.
+        timeout: Seconds to wait for a batch from workers; 0 waits on. Batches that are made in the caller's thread, as
+            the first ones are with `mode="auto"`, take what they take.
         worker_init_fn: Called in each worker with its number, before it reads.
         multiprocessing_context: How worker processes are started; None: the quickest safe way.
         generator: Draws the order and the base seed; None: torch's own generator.
         prefetch_factor: Batches that each worker makes ahead; 2 unless given.
         persistent_workers: Whether workers keep their copy of the dataset, as it has become, from epoch to epoch.
         pin_memory_device: Without effect, as in torch.
-        in_order: Whether batches come in the sampler's order; otherwise as they are ready.
+        in_order: Whether batches come in the sampler's order; otherwise as they are ready, if processes
+            make them and `mode` isn't `"auto"`.
         mode: Where batches are made: `"inline"`, `"threads"`, `"processes"`, `"auto"` (chosen by measuring the first
             batches, and so is the number of workers); None: what `num_workers` means in torch.
         rank: This process's number among those that train together.
@@ -211,7 +214,7 @@ class DataLoader(torch_data.DataLoader[T_co]):
             raise TypeError("DataPipes are read by torch's own code, which knows no state")
         runtime = self._runtime
         if runtime.resume is not None:
-            return dict(runtime.resume)
+            return dict(runtime.resume.document)
         epoch = runtime.epoch or Epoch(-1, over=True)
         return epoch.dump(data_of(self))
 
@@ -224,8 +227,8 @@ class DataLoader(torch_data.DataLoader[T_co]):
         if isinstance(state, Mapping) and not state:
             return
         readers = self.num_workers if self._iterator_class() is _MultiProcessingDataLoaderIter else 1
-        check(state, data_of(self), readers)
-        self._runtime.resume = dict(state)
+        keys = keys_of(self._index_sampler, self._auto_collation) if self._dataset_kind == 0 else None
+        self._runtime.resume = parse(state, data_of(self), readers, keys)
 
     # end and report --------------------------------------------------------------------------------------------------
 

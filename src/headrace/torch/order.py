@@ -111,6 +111,8 @@ class IndexOrder(Order):
         if generator is not None and kept is not None and "generator" in kept:
             generator.set_state(torch_state(kept["generator"]))
         self._origin = None if generator is None else (generator.get_state(), generator.initial_seed())
+        if kept is not None:
+            self._check(kept)
         self._note: dict[str, Any] = {}
 
     @property
@@ -123,6 +125,20 @@ class IndexOrder(Order):
         if self._origin is not None:
             return {"generator": keep_torch(*self._origin)}
         return dict(self._note)
+
+    def _check(self, kept: dict[str, Any]) -> None:
+        """That the order of then can be had again."""
+        if type(self._sampler) is torch_data.SequentialSampler:
+            return
+        drawn = isinstance(self._sampler, torch_data.RandomSampler)
+        name = "generator" if self._generator is not None else "seed" if drawn else "torch"
+        if name not in kept:
+            raise StateError(
+                f"the loader's state is damaged, or was saved with another generator: its order was drawn from "
+                f"{sorted(kept) or 'nothing'}, expected {name!r}; go on with a generator if there was one then"
+            )
+        if name == "seed" and (type(kept["seed"]) is not int or not 0 <= kept["seed"] < 1 << 64):
+            raise StateError(f"the loader's state is damaged: the seed of its order is {kept['seed']!r:.60}")
 
     def _indices(self) -> Any:
         sampler, kept = self._sampler, self._kept or {}
@@ -196,6 +212,7 @@ class SamplerOrder(Order):
         self._sampler: Any = sampler
         self._hooks = hasattr(sampler, "state_dict") and hasattr(sampler, "load_state_dict")
         kept = kept or {}
+        _check_kept(kept)
         if "epoch" in kept and hasattr(sampler, "set_epoch"):
             sampler.set_epoch(kept["epoch"])
         if self._hooks and "own" in kept:
@@ -290,6 +307,14 @@ class BatchShare(SamplerOrder):
             yield group[ranks.rank]
 
 
+def _check_kept(kept: dict[str, Any]) -> None:
+    """That what was kept of a sampler of any make has the types that it needs."""
+    kinds = {"epoch": int, "generators": (list, tuple), "begin": dict, "first": dict}
+    for name, kind in kinds.items():
+        if name in kept and not isinstance(kept[name], kind):  # type: ignore[arg-type]
+            raise StateError(f"the loader's state is damaged: {name} of its order is {kept[name]!r:.60}")
+
+
 def _epoch_of(sampler: Any) -> int | None:
     epoch = getattr(sampler, "epoch", None)
     return epoch if hasattr(sampler, "set_epoch") and type(epoch) is int else None
@@ -301,6 +326,19 @@ def _generators_of(sampler: Any) -> Iterator[torch.Generator]:
         if isinstance(generator, torch.Generator):
             yield generator
         sampler = getattr(sampler, "sampler", None)
+
+
+def keys_of(index_sampler: Any, batched: bool) -> int | None:
+    """Keys of an epoch, where a sampler says so that is known to tell the truth; None: nobody knows.
+
+    Args:
+        index_sampler: The loader's batch sampler, or its sampler where there is no batching.
+        batched: Which of the two it is.
+    """
+    if batched and type(index_sampler) is not torch_data.BatchSampler:
+        return None
+    inner = index_sampler.sampler if batched else index_sampler
+    return len(inner) if type(inner) in _KNOWN else None
 
 
 def order_of(index_sampler: Any, batched: bool, ranks: Ranks, kept: dict[str, Any] | None, seed: int | None) -> Order:
@@ -316,8 +354,6 @@ def order_of(index_sampler: Any, batched: bool, ranks: Ranks, kept: dict[str, An
     Raises:
         StateError: If what was kept is damaged.
     """
-    if kept is not None and not isinstance(kept, dict):
-        raise StateError(f"the loader's state is damaged: its order is {kept!r:.60}")
     inner, cut = index_sampler, Cut(None, False, ranks)
     if batched:
         if type(index_sampler) is not torch_data.BatchSampler:

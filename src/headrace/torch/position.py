@@ -1,14 +1,12 @@
-"""Where a loader is in its data: a document that JSON can hold, checked before it is used."""
+"""Where a loader is in its data: a document that JSON can hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.errors import StateError
 from headrace.torch.drawn import keep_torch
-from headrace.torch.job import Place
+from headrace.torch.job import Place, Setup
 from headrace.torch.order import Order
 
 VERSION = 1
@@ -48,6 +46,15 @@ class Epoch:
     alone: bool = False
     over: bool = False
 
+    def setup(self, digests: list[int]) -> Setup:
+        """What worker processes are told of it.
+
+        Args:
+            digests: What stands for the first states of generators that the dataset holds.
+        """
+        # Read by the workers alone: what the consumer notes in the places later isn't theirs.
+        return Setup(self.base_seed, self.resets, self.number, list(digests), self.places or None)
+
     def dump(self, data: dict[str, Any]) -> dict[str, Any]:
         """The document of this place."""
         if self.over:
@@ -71,47 +78,6 @@ class Epoch:
             readers = [[place.batches, place.ended, place.state] for place in self.places]
             state["stream"] = {"readers": readers, "turn": self.turn, "sharded": self.sharded}
         return state
-
-
-def check(state: Mapping[str, Any], data: dict[str, Any], readers: int) -> None:
-    """Compares a document with what it is to be used for.
-
-    Args:
-        state: The document.
-        data: What the loader reads.
-        readers: Readers of a stream that it has.
-
-    Raises:
-        StateError: If it is damaged, or something differs that decides what comes next.
-    """
-    if not isinstance(state, Mapping):
-        raise StateError(f"expected the dict that state_dict() gave, got {type(state).__name__} {state!r:.60}")
-    if state.get("headrace.torch") != VERSION:
-        what = (
-            "of a StatefulDataLoader" if "_snapshot" in state or "_index_sampler_state" in state else "of another kind"
-        )
-        raise StateError(
-            f"expected a state of headrace.torch.DataLoader, version {VERSION}; this one is {what}: "
-            f"its keys are {sorted(map(str, state))[:6]}"
-        )
-    numbers = [state.get(name) for name in ("epoch", "units", "batches")]
-    if any(type(number) is not int or number < 0 for number in numbers):
-        raise StateError(f"the loader's state is damaged: epoch, units, batches are {numbers}")
-    saved = state.get("data")
-    if not isinstance(saved, Mapping):
-        raise StateError(f"the loader's state is damaged: data is {saved!r:.60}")
-    for name, now in data.items():
-        if saved.get(name) != now:
-            raise StateError(
-                f"the state was saved with another {name}: {saved.get(name)!r:.60} then, {now!r:.60} now; "
-                "go on with the same one, or begin anew"
-            )
-    stream = state.get("stream")
-    if stream is not None and stream.get("sharded") and len(stream["readers"]) != readers:
-        raise StateError(
-            f"the state was saved with {len(stream['readers'])} readers of a stream that its author divides among "
-            f"workers, this loader has {readers}: what each of them gives isn't known to the loader; go on with as many"
-        )
 
 
 def data_of(loader: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from headrace.torch.deliver import Pulled
 from headrace.torch.fetch import Extra, MapFetcher, size_of
 from headrace.torch.handles import WorkerHandle
 from headrace.torch.iterators import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
-from headrace.torch.job import LoadJob, Place, Setup
+from headrace.torch.job import LoadJob, Place
 from headrace.torch.position import Epoch
 from headrace.torch.streams import End
 from headrace.torch.threads import Caught, StreamPieces, ThreadWork
@@ -40,15 +40,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _open(self, loader: Any) -> None:
         self._in_order = loader.in_order
         stream = self._dataset_kind == 1
-        size = loader.batch_size if self._auto_collation else None
-        job = LoadJob(
-            *(loader.dataset, self._auto_collation, loader.collate_fn, loader.worker_init_fn, self._skip),
-            *(stream, size, loader.drop_last, loader.rank, loader.world_size),
-        )
+        job = LoadJob.of(loader)
         pieces: Iterator[Any] = _stream_pieces(self._epoch, self._num_workers) if stream else self._pieces_left(loader)
-        places = self._epoch.places if stream else None
-        # Read by the workers alone: what the consumer notes in it later isn't theirs.
-        setup = Setup(self._base_seed, self._epoch.resets, self._epoch.number, list(self._runtime.digests), places)
         how: dict[str, Any] = {
             "prefetch": loader.prefetch_factor or 2,
             "max_bytes": MAX_BYTES,
@@ -56,9 +49,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             "in_order": loader.in_order,
             "seat_of": (lambda piece: int(piece[0])) if stream else None,
             "fresh": not loader.persistent_workers,
-            "setup": setup,
+            "setup": self._epoch.setup(self._runtime.digests),
         }
-        crew = loader._runtime.crew(loader)
+        crew = loader._runtime.crew(loader, int(loader.num_workers))
         try:
             self._run = ProcessRun(crew, pieces, job, self._stats, **how)
         except NotPicklableError:
@@ -176,6 +169,7 @@ class _ThreadsDataLoaderIter(_SingleProcessDataLoaderIter):
             "timeout": loader.timeout or None,
         }
         self._init_fn = loader.worker_init_fn
+        self._stuck: StuckError | None = None  # once it has waited in vain, this iteration gives nothing more
         self._batches = None
         super()._open(loader)
         self._alone = bool(self._held) and self._dataset_kind == 0
@@ -184,6 +178,8 @@ class _ThreadsDataLoaderIter(_SingleProcessDataLoaderIter):
     def _pull(self) -> Pulled:
         if self._over:
             raise StopIteration
+        if self._stuck is not None:
+            return None, None, self._stuck
         if self._batches is None:
             if self._alone:
                 return super()._pull()
@@ -197,7 +193,7 @@ class _ThreadsDataLoaderIter(_SingleProcessDataLoaderIter):
             self._over = True
             raise
         except StuckError as error:
-            self._over = True
+            self._stuck = error
             return None, None, error
         mark, value = result.value
         if type(value) is Caught:

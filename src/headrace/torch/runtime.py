@@ -9,6 +9,7 @@ from headrace.engine import Auto, Crew, StatsCollector
 from headrace.torch.fetch import Skipped
 from headrace.torch.position import Epoch
 from headrace.torch.randomness import Guard
+from headrace.torch.saved import Saved
 
 
 class Runtime:
@@ -31,7 +32,7 @@ class Runtime:
     def __init__(self, workers: int, ahead: int, mode: Any, max_errors: int | None) -> None:
         self.epochs = 0
         self.epoch: Epoch | None = None
-        self.resume: dict[str, Any] | None = None
+        self.resume: Saved | None = None
         self.last: weakref.ref[Any] | None = None
         self.auto: Auto | None = None
         self.digests: list[int] = []
@@ -41,13 +42,12 @@ class Runtime:
         self._max_errors = max_errors
         self._crew: tuple[tuple[int, str], Crew] | None = None
 
-    def crew(self, loader: Any) -> Crew:
-        """The loader's worker processes, which stay from epoch to epoch."""
-        if self._crew is not None and self._crew[0] == (int(loader.num_workers), "fork"):
+    def crew(self, loader: Any, workers: int) -> Crew:
+        """So many worker processes of the loader's, which stay from epoch to epoch."""
+        if self._crew is not None and self._crew[0] == (workers, "fork"):
             return self._crew[1]  # what is read can't be sent
         context = loader.multiprocessing_context
-        method = "auto" if context is None else context.get_start_method()
-        return self.crew_of(int(loader.num_workers), method)
+        return self.crew_of(workers, "auto" if context is None else context.get_start_method())
 
     def crew_of(self, workers: int, method: str = "auto") -> Crew:
         """So many worker processes."""

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from headrace.errors import StateError
+
 
 class End:
     """A stream, or a worker's part of it, is over."""
@@ -29,10 +31,10 @@ class Stream:
         self._size = size
         self._drop_last = drop_last
         if state is not None and state[0] == "dataset":
-            dataset.load_state_dict(state[1])
+            _restore(dataset, state)
         source = iter(dataset)
         if state is not None and state[0] == "iterator":
-            source.load_state_dict(state[1])
+            _restore(source, state)
         self._owner, self._of = (source, "iterator") if hasattr(source, "state_dict") else (dataset, "dataset")
         self.is_stateful = ranks == 1 and all(hasattr(self._owner, name) for name in ("state_dict", "load_state_dict"))
         self._source: Iterator[Any] = source if ranks == 1 else itertools.islice(source, rank, None, ranks)
@@ -67,3 +69,12 @@ class Stream:
         """Goes on by some batches, which are read and dropped."""
         for _ in range(batches):
             self.next()
+
+
+def _restore(thing: Any, state: Any) -> None:
+    if not hasattr(thing, "load_state_dict"):
+        raise StateError(
+            f"the state was saved with a stream whose {state[0]} has a state of its own, but {type(thing).__name__} "
+            "has no load_state_dict; go on with the same stream, or begin anew"
+        )
+    thing.load_state_dict(state[1])
