@@ -75,3 +75,11 @@ def test_dropout() -> None:
     assert {piece for line in seen for piece in line.split()} <= set(bpe.pieces())
     assert bpe.encode("abcabc", rng.random, 0.0) == bpe.encode("abcabc") == "abcabc"
     assert bpe.encode("abc", lambda: 0.0, 0.9) == "a@@ b@@ c"
+
+
+def test_words_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.nmt.bpe._REMEMBERED", 2)
+    bpe = Bpe([("l", "o"), ("lo", "w</w>")])
+    expected = ["low l@@ o", "s@@ low low s@@ o", "low"]
+    assert [bpe.encode(line) for line in ("low lo", "slow low so", "low")] == expected
+    assert len(bpe._known) <= 2

@@ -11,6 +11,7 @@ from headrace.nmt.infer import Translator, read_lines, score_lines, translate_fi
 from headrace.nmt.model import Seq2Seq
 from headrace.nmt.train import train
 from tests.nmt.conftest import Toy
+from tests.nmt.serving import make_translator
 
 
 @pytest.fixture
@@ -172,3 +173,13 @@ def test_what_a_translation_scores(translator: Translator) -> None:
     assert scores[1] < 0
     with pytest.raises(hr.DataError, match="a target for each source, got 1 and 2"):
         translator.score(["a"], ["b", "c"])
+
+
+def test_attention_has_no_row_for_an_end_that_was_cut_off() -> None:
+    """Neither alone nor beside a longer sentence, where there would be room for one."""
+    untrained = make_translator()
+    for sentences in (["die mühle"], ["die mühle", "die mühle mahlt das korn ."]):
+        found = untrained.translate(sentences, attention=True)[0]
+        assert len(found.words) == 4  # twice the source
+        assert found.attention is not None
+        assert found.attention.shape == (4, 2)

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from headrace.nmt import __main__ as nmt
+from headrace.nmt.infer import Translator
 from headrace.nmt.serve import main
 from headrace.nmt.server import Server, ServerError
 from headrace.nmt.service import Limits, Service
@@ -155,6 +157,19 @@ def test_many_at_once_get_what_each_would_get_alone(monkeypatch: pytest.MonkeyPa
         assert found == [expected[job] for job in jobs]
         assert service.numbers()["sentences"] == 1 + len(jobs)
         assert service.numbers()["batches"] == 1 + 2  # the one at hand, and one for each width
+
+
+def test_translations_are_those_of_the_command_line(tmp_path: Path) -> None:
+    save_model(make_translator(), tmp_path)
+    (tmp_path / "in").write_text("".join(f"{text}\n" for text in SENTENCES), encoding="utf-8")
+    files = [f"--inference_input_file={tmp_path}/in", f"--inference_output_file={tmp_path}/out"]
+    search = {"beam_width": 4, "length_penalty_weight": 0.7, "coverage_penalty_weight": 0.2}
+    flags = [f"--{name}={value}" for name, value in search.items()]
+    assert nmt.main([f"--out_dir={tmp_path}", "--num_translations_per_input=3", *files, *flags]) == 0
+    lines = (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1]
+    with running(Translator.load(tmp_path)) as (_, server):
+        answer = ask(server, {"text": SENTENCES, "nbest": 3, **search}).document["translations"]
+    assert [found["text"] for nbest in answer for found in nbest["hypotheses"]] == lines
 
 
 def test_more_connections_than_may_be() -> None:
