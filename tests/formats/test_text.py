@@ -225,7 +225,7 @@ def test_arguments_are_checked(tmp_path: pathlib.Path) -> None:
 def test_a_closed_source_says_so(tmp_path: pathlib.Path) -> None:
     source = TextSource(write(tmp_path, b"a\n"))
     source.close()
-    with pytest.raises(ValueError, match="this text source is closed"):
+    with pytest.raises(ValueError, match="this source is closed"):
         source.read(np.array([0]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,10 +17,11 @@ from headrace.batch.columns import Ragged
 from headrace.batch.sparse import Sparse
 from headrace.checks import whole
 from headrace.errors import DataError
-from headrace.formats.ctf_index import check_alike, open_ctf, warn_of_absent, warn_of_repeats
+from headrace.formats.ctf_index import CtfFile, check_alike, open_ctf, warn_of_absent, warn_of_repeats
 from headrace.formats.ctf_schema import CtfStream, alias_of, check_streams
 from headrace.formats.ctf_survey import Survey, survey
-from headrace.formats.files import Paths, find_again, find_files
+from headrace.formats.files import Paths, find_files
+from headrace.formats.files_source import FilesSource
 from headrace.formats.mistakes import Mistakes, tell_once
 from headrace.formats.parsed import join_parsed
 from headrace.formats.sequences import Parsed, ParseWarning, Place, SequenceSource, SequenceStream, checked_records
@@ -29,7 +29,7 @@ from headrace.formats.sidecar import IndexMode, check_index_mode
 from headrace.formats.source import Fingerprint
 
 
-class CtfSource(SequenceSource):
+class CtfSource(FilesSource, SequenceSource):
     r"""The sequences of files in CNTK's text format, in the order of the files.
 
     Where lines begin with ids, neighbouring lines with one id are a sequence; else each line is one. The index is kept
@@ -71,6 +71,10 @@ class CtfSource(SequenceSource):
     """
 
     kind = "ctf"
+    _files: list[CtfFile]
+    _settings = (
+        "_declared", "_dtype", "_skip_ids", "_require_all", "_strict", "_max_errors", "_used", "_warnings",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -169,11 +173,6 @@ class CtfSource(SequenceSource):
     def num_records(self) -> int:
         """Sequences of all files, without those left out."""
         return int(self._starts[-1]) if self._used is None else len(self._used)
-
-    @property
-    def paths(self) -> list[str]:
-        """The files, in the order of their records."""
-        return [file.path for file in self._files]
 
     @property
     def ids(self) -> bool:
@@ -326,16 +325,10 @@ class CtfSource(SequenceSource):
 
     def fingerprint(self) -> Fingerprint:
         """Records, bytes and a sample of the content, of all files together, and how they are read."""
-        self._check_open()
-        samples = np.array([file.bytes.sample() for file in self._files], np.uint64)
         reading = [self._schema, self._skip_ids, self._require_all, self._max_errors > 0]
         reading += [[self._is_sequence(stream), stream.defines_size] for stream in self._declared.values()]
-        return {
-            "records": self.num_records,
-            "bytes": self.num_bytes,
-            "sample": f"{_native.hash64(samples.view(np.uint8)):016x}",
-            "reading": f"{_native.hash64(np.frombuffer(json.dumps(reading).encode(), np.uint8)):016x}",
-        }
+        reading_hash = _native.hash64(np.frombuffer(json.dumps(reading).encode(), np.uint8))
+        return {**super().fingerprint(), "reading": f"{reading_hash:016x}"}
 
     def where(self, record: int) -> str:
         """File, line (from 1), and id where there are ids."""
@@ -353,25 +346,9 @@ class CtfSource(SequenceSource):
         return table if self._used is None else table[self._used]
 
     def _check_open(self) -> None:
-        if not self._files:
-            raise ValueError("this source is closed; make a new one to read on")
+        super()._check_open()
         for file in self._files:
             file.check_unchanged()
-
-    # Workers in other processes open the files themselves, and make sure that they are the same.
-    def __getstate__(self) -> dict[str, Any]:
-        self._check_open()
-        kept = ("_declared", "_dtype", "_skip_ids", "_require_all", "_strict", "_max_errors", "_used", "_warnings")
-        return {name: getattr(self, name) for name in kept} | {
-            "files": [(os.path.abspath(file.path), file.path, file.state) for file in self._files],
-            "_index": "memory" if self._index == "memory" else "auto",
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        files = state.pop("files")
-        for name, value in state.items():
-            setattr(self, name, value)
-        self._open([find_again(*file) for file in files])
 
 
 def _explain(reader: _native.CtfReader, seen: Survey, i: int) -> str:

@@ -16,7 +16,8 @@ from headrace.batch.columns import Bytes
 from headrace.checks import one_of
 from headrace.errors import DataError
 from headrace.formats import sidecar
-from headrace.formats.files import FileState, Paths, find_again, find_files, open_bytes, state_of
+from headrace.formats.files import FileState, Paths, find_files, open_bytes, state_of
+from headrace.formats.files_source import FilesSource
 from headrace.formats.packed import spool, unpack
 from headrace.formats.record_file import (
     Compression,
@@ -29,7 +30,7 @@ from headrace.formats.record_file import (
 )
 from headrace.formats.remote import find_remote, is_remote, size_of
 from headrace.formats.sidecar import IndexMode, check_index_mode
-from headrace.formats.source import Fingerprint, Source
+from headrace.formats.source import Fingerprint
 from headrace.formats.stream import StreamSource
 from headrace.formats.tfrecord import RecordReader
 
@@ -61,7 +62,7 @@ class _RecordFile:
     state: FileState
 
 
-class TFRecordSource(Source):
+class TFRecordSource(FilesSource):
     """The records of TFRecord files, in the order of the files.
 
     The index (where records are) is kept beside each plain file as a sidecar; packed files are unpacked and indexed
@@ -95,6 +96,9 @@ class TFRecordSource(Source):
     """
 
     kind = "tfrecord"
+    _settings = ("_compression", "_verify", "_recover")
+    _files: list[_RecordFile]
+    _reader: _native.RecordReader | None
 
     def __init__(
         self,
@@ -111,14 +115,13 @@ class TFRecordSource(Source):
         self._verify = verify
         self._recover: Recover = recover
         self._index: IndexMode = index
-        self._open([self._open_file(path) for path in find_files(files)])
+        self._open(find_files(files))
 
-    def _open_file(self, path: str) -> _RecordFile:
-        return _open_file(path, _kind(path, self._compression), self._index, self._recover == "skip")
-
-    def _open(self, files: list[_RecordFile]) -> None:
+    def _open(self, paths: list[str]) -> None:
+        skip = self._recover == "skip"
+        files = [_open_file(path, _kind(path, self._compression), self._index, skip) for path in paths]
         self._files = files
-        self._reader: _native.RecordReader | None = _native.RecordReader(
+        self._reader = _native.RecordReader(
             [file.bytes for file in files],
             [file.offsets for file in files],
             [file.lengths for file in files],
@@ -130,11 +133,6 @@ class TFRecordSource(Source):
     def num_records(self) -> int:
         """Records of all files."""
         return self._num_records
-
-    @property
-    def paths(self) -> list[str]:
-        """The files, in the order of their records."""
-        return [file.path for file in self._files]
 
     @property
     def indexed(self) -> bool:
@@ -160,12 +158,6 @@ class TFRecordSource(Source):
         """One column, without a name."""
         return [""]
 
-    def fingerprint(self) -> Fingerprint:
-        """Records, bytes and a sample of the content, of all files together; the same for plain and packed files."""
-        samples = np.array([file.bytes.sample() for file in self._files], np.uint64)
-        size = sum(file.bytes.size for file in self._files)
-        return {"records": self.num_records, "bytes": size, "sample": f"{_native.hash64(samples.view(np.uint8)):016x}"}
-
     def where(self, record: int) -> str:
         """File and number of the record in it, counted from 0."""
         file, row = self._opened().locate(record)
@@ -177,23 +169,9 @@ class TFRecordSource(Source):
         self._files = []
 
     def _opened(self) -> _native.RecordReader:
-        if self._reader is None:
-            raise ValueError("this source of records is closed; make a new one to read on")
+        self._check_open()
+        assert self._reader is not None
         return self._reader
-
-    # Workers in other processes open the files themselves, and make sure that they are the same.
-    def __getstate__(self) -> dict[str, Any]:
-        self._opened()
-        return {
-            "files": [(os.path.abspath(file.path), file.path, file.state) for file in self._files],
-            "options": (self._compression, self._verify, self._recover),
-            "index": "memory" if self._index == "memory" else "auto",
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._compression, self._verify, self._recover = state["options"]
-        self._index = state["index"]
-        self._open([self._open_file(find_again(*file)) for file in state["files"]])
 
 
 class RecordStream(StreamSource):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +11,10 @@ from headrace import _native
 from headrace.batch.columns import Ragged, Strings
 from headrace.errors import DataError
 from headrace.formats import sidecar
-from headrace.formats.files import FileState, Paths, check_separators, find_again, find_files, open_bytes, state_of
+from headrace.formats.files import FileState, Paths, check_separators, find_files, open_bytes, state_of
+from headrace.formats.files_source import FilesSource
 from headrace.formats.packed import is_packed
 from headrace.formats.sidecar import IndexMode, check_index_mode
-from headrace.formats.source import Fingerprint, Source
 from headrace.vocab import Vocab
 
 
@@ -30,7 +28,7 @@ class _TextFile:
     state: FileState
 
 
-class TextSource(Source):
+class TextSource(FilesSource):
     r"""The lines of text files, in the order of the files.
 
     A line ends with LF or CRLF, which are not part of it, or with the end of the file. Every other byte is: NUL, bytes
@@ -69,6 +67,9 @@ class TextSource(Source):
     """
 
     kind = "text"
+    _settings = ("_separators",)
+    _files: list[_TextFile]
+    _reader: _native.TextReader | None
 
     def __init__(
         self,
@@ -82,15 +83,16 @@ class TextSource(Source):
         check_separators(separators)
         self._separators = separators
         self._index = index
-        self._open([_open_file(path, index, separators) for path in find_files(files)])
+        self._open(find_files(files))
         if check_utf8:
             for number, file in enumerate(self._files):
                 self._check_utf8(number, file)
 
-    def _open(self, files: list[_TextFile]) -> None:
+    def _open(self, paths: list[str]) -> None:
+        files = [_open_file(path, self._index, self._separators) for path in paths]
         self._files = files
         self._lengths: NDArray[np.uint32] | None = None
-        self._reader: _native.TextReader | None = _native.TextReader(
+        self._reader = _native.TextReader(
             [file.bytes for file in files],
             [file.starts for file in files],
             [file.sidecar.file if file.sidecar else None for file in files],
@@ -106,11 +108,6 @@ class TextSource(Source):
     def separators(self) -> str | None:
         """The characters that separate tokens; None: white space."""
         return self._separators
-
-    @property
-    def paths(self) -> list[str]:
-        """The files, in the order of their records."""
-        return [file.path for file in self._files]
 
     def read(self, records: NDArray[np.int64]) -> Strings:
         """Reads lines as texts.
@@ -169,12 +166,6 @@ class TextSource(Source):
         """One column, without a name."""
         return [""]
 
-    def fingerprint(self) -> Fingerprint:
-        """Lines, bytes and a sample of the content, of all files together; the same for plain and packed files."""
-        samples = np.array([file.bytes.sample() for file in self._files], np.uint64)
-        size = sum(file.bytes.size for file in self._files)
-        return {"records": self.num_records, "bytes": size, "sample": f"{_native.hash64(samples.view(np.uint8)):016x}"}
-
     def where(self, record: int) -> str:
         """File and line, counted from 1."""
         file, line = self._opened().locate(record)
@@ -187,8 +178,8 @@ class TextSource(Source):
         self._lengths = None
 
     def _opened(self) -> _native.TextReader:
-        if self._reader is None:
-            raise ValueError("this text source is closed; make a new one to read on")
+        self._check_open()
+        assert self._reader is not None
         return self._reader
 
     def _check_utf8(self, number: int, file: _TextFile) -> None:
@@ -202,23 +193,6 @@ class TextSource(Source):
             f"0x{file.bytes.array()[fault]:02x}; convert the file (`iconv -f latin1 -t utf-8`), or pass "
             "check_utf8=False to take bytes as they are"
         )
-
-    # Workers in other processes open the files themselves, and make sure that they are the same.
-    def __getstate__(self) -> dict[str, Any]:
-        self._opened()
-        return {
-            "files": [(os.path.abspath(file.path), file.path, file.state) for file in self._files],
-            "index": "memory" if self._index == "memory" else "auto",
-            "separators": self._separators,
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._index, self._separators = state["index"], state["separators"]
-        files = []
-        for absolute, shown, expected in state["files"]:
-            path = find_again(absolute, shown, expected)
-            files.append(_open_file(path, self._index, self._separators))
-        self._open(files)
 
 
 def _as_records(records: NDArray[np.int64]) -> NDArray[np.int64]:
