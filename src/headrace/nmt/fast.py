@@ -47,7 +47,8 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
     dtype = model.dtype
     if torch.is_grad_enabled() and model.hparams.compute_dtype != "float32":
         dtype = getattr(torch, model.hparams.compute_dtype)
-    if not covers(model.hparams) or int(batch.src_len_B.min()) == 0:  # nothing to pack: rare enough for the model
+    # Without words there is nothing to pack, which is rare enough to be left to the model.
+    if not covers(model.hparams) or model.spread or int(batch.src_len_B.min()) == 0:
         sixteen = dtype != model.dtype
         with torch.autocast(model.projection_UV.device.type, dtype) if sixteen else contextlib.nullcontext():
             return model.loss(batch, masks)

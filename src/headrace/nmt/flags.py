@@ -27,7 +27,6 @@ _WITHOUT_EFFECT = {  # flags of the original that need nothing done
     "log_device_placement": "there is nothing to place",
     "max_train": "the original reads it nowhere, either",
     "num_embeddings_partitions": "there are no parameter servers",
-    "num_gpus": "a process uses one device; torchrun starts several",
     "num_inter_threads": "operations run one after another; --num_intra_threads is for each of them",
     "override_loaded_hparams": "flags always beat what was saved",
     "scope": "the original reads it nowhere, either",

@@ -147,6 +147,7 @@ class HParams:
         "inputs of the large matrix products in training; weights stay float32",
         ("float32", "bfloat16", "float16"),
     )
+    num_gpus: int = _flag(1, "from 2 on: layers are spread over so many GPUs; else one device is used")
     num_intra_threads: int = _flag(0, "threads of one operation; 0: as many as there are cores")
 
     # Translation
@@ -353,7 +354,7 @@ _AT_LEAST_ONE = (
 _NOT_NEGATIVE = (
     *("warmup_steps", "num_buckets", "beam_width", "num_intra_threads", "init_weight"),
     *("length_penalty_weight", "coverage_penalty_weight", "sampling_temperature", "sampling_top_k"),
-    *("num_sampled_softmax", "batch_tokens", "subword_size", "patience"),
+    *("num_sampled_softmax", "batch_tokens", "subword_size", "patience", "num_gpus"),
 )
 _METRICS = ("bleu", "rouge", "accuracy", "word_accuracy", "sacrebleu", "chrf", "ter")
 
@@ -397,6 +398,8 @@ def _check_transformer(hparams: HParams) -> None:
         value = getattr(hparams, name)
         if value != default:
             raise HParamError(f"{name}={value} is of recurrent networks: leave it out with architecture=transformer")
+    if hparams.num_gpus > 1:
+        raise HParamError("num_gpus spreads layers of recurrent networks: start several processes by torchrun instead")
     if hparams.num_units % hparams.num_heads or hparams.num_units % 2:
         raise HParamError(
             f"a transformer needs num_units that are even and that num_heads={hparams.num_heads} divides, "

@@ -235,6 +235,7 @@ class Seq2Seq(nn.Module):
     projection_UV: Tensor
     src_frozen_V: Tensor | None
     tgt_frozen_V: Tensor | None
+    spread = False  # whether parts of it are on different devices
 
     def __init__(
         self, hparams: HParams, src_vocab_size: int, tgt_vocab_size: int, generator: Generator | None = None
@@ -404,9 +405,11 @@ class Seq2Seq(nn.Module):
     def loss(self, batch: Batch, masks: Masks | None = None) -> Tensor:
         """Returns the cross-entropy summed over all words that count, divided by the number of sentences."""
         output_NU, words_N = self.outputs(batch, masks).flatten(0, 1), batch.tgt_out_TB.flatten()
+        words_N = words_N.to(self.projection_UV.device)  # which may be another than the batch's: see placement.py
         if masks is not None and masks.candidates is not None:
+            output_NU = output_NU.to(words_N.device)
             losses_N = sampled_cross_entropy(output_NU, self.projection_UV, words_N, masks.candidates)
         else:
             logits_NV, smoothing = self.logits(output_NU), self.smoothing
             losses_N = F.cross_entropy(logits_NV, words_N, reduction="none", label_smoothing=smoothing)
-        return (losses_N * batch.real_TB.flatten()).sum() / len(batch.src_BS)
+        return (losses_N * batch.real_TB.flatten().to(words_N.device)).sum() / len(batch.src_BS)

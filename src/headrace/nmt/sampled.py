@@ -51,7 +51,7 @@ def sampled_cross_entropy(output_NU: Tensor, projection_UV: Tensor, words_N: Ten
 
     Logits are corrected for how often their words were to be expected; a candidate that is the right word is left out.
     """
-    drawn_M = candidates.words_M
+    drawn_M = candidates.words_M.to(output_NU.device)
     right_N = (output_NU * projection_UV[:, words_N].t()).sum(dim=1) - candidates.log_expected(words_N)
     wrong_NM = output_NU @ projection_UV[:, drawn_M] - candidates.log_expected(drawn_M)
     wrong_NM = wrong_NM.masked_fill(words_N[:, None] == drawn_M, -math.inf)

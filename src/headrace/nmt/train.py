@@ -10,6 +10,7 @@ depend on the seed and the step, so a run that was killed goes on from its lates
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import time
@@ -31,6 +32,7 @@ from headrace.nmt.interrupt import Interrupt
 from headrace.nmt.judge import Judge, draw_seed
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.optim import Optimizer, learning_rate
+from headrace.nmt.placement import find_gpus, place_layers, spread
 from headrace.nmt.pretrained import fill_embeddings
 from headrace.nmt.progress import Progress, Window
 from headrace.nmt.report import Report
@@ -103,6 +105,7 @@ def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False
         if not getattr(hparams, name) and not (name == "vocab_prefix" and hparams.subword_size):
             raise HParamError(f"training needs --{name}; --help says what it is")
     began = time.perf_counter()
+    find_gpus(hparams)  # or say at once that there are too few
     prepare_process(hparams.num_intra_threads)
     out_dir = Path(str(hparams.out_dir))
     out_dir.mkdir(parents=True, exist_ok=True)
@@ -165,6 +168,10 @@ class Run:
         if hparams.embed_prefix is not None and saved is None:
             for line in fill_embeddings(self.model, self.vocabs, hparams):
                 report.line(line)
+        self.evaluated = self.model  # what is evaluated and translates: a copy, if layers are on several GPUs
+        if gpus := find_gpus(hparams):
+            self.evaluated = copy.deepcopy(self.model)
+            spread(self.model, place_layers(hparams, len(gpus), len(self.vocabs.src), len(self.vocabs.tgt)), gpus)
         self.optimizer = Optimizer(self.model.parameters(), hparams)
         self.progress = Progress() if saved is None else Progress.of(saved.progress)
         self.held: list[Batch] = []  # batches whose gradients are to make the next update,
@@ -176,7 +183,7 @@ class Run:
         weights = sum(p.numel() for p in self.model.parameters())
         report.line(f"# {len(pairs):,} sentence pairs, {words}, {weights:,} weights")
         with ranks.first_alone():
-            judged = hparams, files, self.model, self.vocabs, self.subwords, self.progress
+            judged = hparams, files, self.evaluated, self.vocabs, self.subwords, self.progress
             self.judge = Judge(*judged, report, self.checkpoint)
         report.board.begin(self.progress.step)
         if saved is not None:
@@ -362,6 +369,7 @@ class Run:
     def evaluate(self, score: bool = False) -> None:
         """Has rank 0 evaluate the model, which the others wait for; with `score` also by its translations."""
         if self.ranks.leads:
+            self.refresh()
             self.judge.evaluate(score)
         enough = self.ranks.tell(self.judge.out_of_patience())
         if enough and not self.enough:
@@ -369,6 +377,11 @@ class Run:
             self.report.line(f"# dev {watched} was no better {self.hparams.patience} times: stopping at step {step}")
         self.enough = enough
         self.mark = time.perf_counter()
+
+    def refresh(self) -> None:
+        """Gives the model that is evaluated the present weights."""
+        if self.evaluated is not self.model:
+            self.evaluated.load_state_dict(self.model.state_dict())
 
     def checkpoint(self) -> Checkpoint:
         """Returns the run as it is now."""
@@ -396,6 +409,7 @@ class Run:
     def finish(self, began: float) -> Result:
         """Evaluates the final model, and recalls the best ones."""
         progress, stats = self.progress, self.loader.stats()
+        self.refresh()
         if progress.window.steps:  # which stays open in the checkpoint: a later run with more steps goes on in it
             self.summarize()
         if self.ranks.tell(not self.judge.scored()):
@@ -417,7 +431,7 @@ class Run:
             seconds=seconds,
             scores=scores,
             curves=progress.curves,
-            translator=Translator(self.model, self.vocabs, self.hparams, self.subwords),
+            translator=Translator(self.evaluated, self.vocabs, self.hparams, self.subwords),
             data=stats,
             best={name: self.judge.best_dir(name) for name in progress.best},
         )
