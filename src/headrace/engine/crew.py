@@ -16,6 +16,7 @@ from headrace.engine import interrupts
 from headrace.engine.freight import Packed, Parcel, explain, open_parcel
 from headrace.engine.glance import Glance
 from headrace.engine.shelf import Shelf
+from headrace.engine.waiting import GRACE
 from headrace.engine.workers import (
     Origin,
     Worker,
@@ -32,7 +33,6 @@ _Known = tuple[int, float, Parcel]  # its key, when it was made, the parcel
 _Parcels = dict[bool, _Known]  # by whether they go by value
 
 _LARGE = 1 << 16  # bytes of a packed job
-_GRACE = 2.0  # seconds that a dismissed worker gets to finish the piece that it is in
 _keys = itertools.count()
 _runs = itertools.count(1)
 _crews: weakref.WeakSet[Crew] = weakref.WeakSet()
@@ -309,7 +309,7 @@ def dismiss(workers: Iterable[Worker]) -> None:
         workers = list(workers)
         for worker in workers:
             worker.dismiss()
-        deadline = time.monotonic() + _GRACE
+        deadline = time.monotonic() + GRACE
         for worker in workers:
             worker.bury(max(0.0, deadline - time.monotonic()))
 

@@ -206,7 +206,7 @@ def explain(job: Any, error: NotPicklableError) -> NotPicklableError:
     """The error with what to do about it, and the attribute that can't travel, as a path from the job."""
     path, kind, reason = _culprit(job, error.__cause__ or error)
     what = f"{path} ({kind})" if path else kind
-    advice = "make it in the worker (in worker_init_fn, or at first use), leave it out in __getstate__"
+    advice = "make it in the worker, at first use, leave it out in __getstate__"
     if _cloud_pickler() is None:
         advice += ", install cloudpickle, which sends functions and classes of scripts and notebooks"
     return NotPicklableError(

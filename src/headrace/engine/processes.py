@@ -24,13 +24,13 @@ from headrace.engine.result import P, Result
 from headrace.engine.seat import Seat
 from headrace.engine.shelf import Parked
 from headrace.engine.stats import Observer
+from headrace.engine.waiting import Waiting, check_process
 from headrace.engine.worker import Failure
 from headrace.engine.workers import Worker
 from headrace.errors import StuckError, WorkerDiedError, WorkerError
 
 _log = logging.getLogger("headrace")
 
-_WARN_AFTER = 60.0  # seconds that a consumer waits before it is told what the workers do
 _LOOK_AROUND = 0.05  # seconds between looks at who is stuck, while waiting
 _STUCK = 0.25  # seconds after which a piece may be called slow
 _SLOW = 8.0  # times the average that a slow piece takes
@@ -193,10 +193,7 @@ class ProcessRun(Generic[P]):
             StopIteration: At the end.
             StuckError: If it takes longer than `timeout`, or an interrupt has left nothing to go on with.
         """
-        if self._process != os.getpid():
-            raise StuckError(
-                "this iteration's workers stayed in the process that this one was forked from; iterate the loader anew"
-            )
+        check_process(self._process)
         began = time.perf_counter()
         if not self._closed:
             if self._amid:
@@ -224,8 +221,7 @@ class ProcessRun(Generic[P]):
         return self.held[0]
 
     def _await_next(self) -> int | None:
-        began = time.monotonic()
-        warned = 0
+        waiting = Waiting(self._timeout, self.stacks)
         while not self._closed:
             if self._in_order and self._next in self._ready:
                 return self._next
@@ -236,19 +232,12 @@ class ProcessRun(Generic[P]):
                 if not self._tasks:
                     return None
                 continue
-            waited = time.monotonic() - began
-            if self._timeout is not None and waited >= self._timeout:
-                error = StuckError(
-                    f"waited for a batch for {waited:.0f} s; the workers are at:\n{self.stacks()}\n"
-                    "Raise timeout=… if this is only slow."
-                )
+            try:
+                waiting.look()
+            except StuckError:
                 self._amid = False
-                raise error
-            if waited >= _WARN_AFTER * (warned + 1):
-                warned += 1
-                _log.warning("waiting for a batch for %.0f s; the workers are at:\n%s", waited, self.stacks())
-            pause = _LOOK_AROUND if self._timeout is None else min(_LOOK_AROUND, self._timeout - waited)
-            if not self._collect(pause):
+                raise
+            if not self._collect(min(_LOOK_AROUND, waiting.left)):
                 self._relieve()
         return None
 

@@ -21,12 +21,10 @@ from typing import Any, Generic
 from headrace.clock import Clock
 from headrace.engine.result import P, Result, Work, carry_out
 from headrace.engine.stats import Observer
+from headrace.engine.waiting import GRACE, Waiting, check_process
 from headrace.errors import StuckError, add_note
 
 _log = logging.getLogger("headrace")
-
-_WARN_AFTER = 60.0  # seconds that a consumer waits before it is told what the workers do
-_GRACE = 2.0  # seconds that workers get to finish their piece when the run is closed
 
 _running: weakref.WeakSet[_ThreadRun[Any]] = weakref.WeakSet()
 
@@ -110,7 +108,7 @@ class _ThreadRun(Generic[P]):
             try:
                 thread.start()
             except RuntimeError as error:
-                add_note(error, f"headrace: in starting worker {i + 1} of {workers}; ask for fewer, Loader(workers=…)")
+                add_note(error, f"headrace: in starting worker {i + 1} of {workers}; ask for fewer workers")
                 raise
             self._threads.append(thread)
 
@@ -175,21 +173,15 @@ class _ThreadRun(Generic[P]):
 
     def next_result(self, timeout: float | None) -> tuple[Result[P] | None, int]:
         """The next result in order (None at the end), and how many were ready when it was asked for."""
-        if os.getpid() != self._process:
-            raise StuckError(
-                "this iteration's workers stayed in the process that this one was forked from; iterate the loader anew"
-            )
-        began = time.monotonic()
+        check_process(self._process)
+        waiting = Waiting(timeout, self._stacks)
         with self._lock:
             ready = len(self._done)
         while True:
-            waited = time.monotonic() - began
-            pause = _WARN_AFTER if timeout is None else max(0.0, min(_WARN_AFTER, timeout - waited))
             with self._lock:
-                if self._news.wait_for(lambda: self._consumed in self._done or self._is_over(), pause):
+                if self._news.wait_for(lambda: self._consumed in self._done or self._is_over(), waiting.left):
                     return self._take_result(), ready
-            # Without the lock: a slow log must not hold up the workers.
-            self._still_waiting(time.monotonic() - began, timeout)
+            waiting.look()  # without the lock: a slow log must not hold up the workers
 
     def _is_over(self) -> bool:
         ended = self._last is not None and self._consumed >= self._last
@@ -207,12 +199,6 @@ class _ThreadRun(Generic[P]):
         if self._failure is not None:
             raise StuckError("a worker broke down outside the work that it was given") from self._failure
         raise StuckError("this iteration's workers have ended, as they do when the interpreter exits")
-
-    def _still_waiting(self, waited: float, timeout: float | None) -> None:
-        message = f"waiting for a batch for {waited:.0f} s; the workers are at:\n{self._stacks()}"
-        if timeout is not None and waited >= timeout:
-            raise StuckError(f"{message}\nRaise Loader(timeout=…) if this is only slow.")
-        _log.warning(message)
 
     def _stacks(self) -> str:
         frames = sys._current_frames()
@@ -240,14 +226,14 @@ class _ThreadRun(Generic[P]):
             return
         if threading.current_thread() in self._threads:
             return  # closed by the garbage collector on a worker, which can't wait for itself
-        deadline = time.monotonic() + _GRACE
+        deadline = time.monotonic() + GRACE
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         if any(thread.is_alive() for thread in self._threads):
             _log.warning(
                 "a worker is still busy %.0f s after its loader was closed; it ends with its piece, or with the "
                 "program:\n%s",
-                _GRACE,
+                GRACE,
                 self._stacks(),
             )
 
