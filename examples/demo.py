@@ -26,9 +26,8 @@ from rich.markup import escape
 
 import headrace as hr
 from headrace.nmt import metrics
-from headrace.nmt.data import find_side
+from headrace.nmt.files import find_side, read_lines
 from headrace.nmt.hparams import HParams
-from headrace.nmt.infer import read_lines
 from headrace.nmt.plot import plot_attention, plot_curves
 from headrace.nmt.train import Result, train
 

@@ -22,10 +22,11 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.nmt import fast
-from headrace.nmt.decode import EOS, SOS, Translations, beam_search, greedy_search, longest_translations
+from headrace.nmt.decode import Translations, beam_search, greedy_search, longest_translations
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.optim import Optimizer
+from headrace.nmt.special import EOS, SOS
 from headrace.nmt.weights import export_gradients, import_variables
 
 Arrays = Mapping[str, NDArray[Any]]

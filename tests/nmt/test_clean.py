@@ -2,6 +2,8 @@
 
 import gzip
 import re
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -140,3 +142,18 @@ def test_bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "raw.en.gz cannot be unpacked" in capsys.readouterr().err
     assert run(tmp_path, f"--output_prefix={tmp_path}/raw") == 2
     assert "output_prefix would write over the input" in capsys.readouterr().err
+
+
+def test_texts_are_prepared_without_pytorch(tmp_path: Path) -> None:
+    """Cleaning, counting words and downloading only read and write texts."""
+    (tmp_path / "a.de").write_text("ein Haus\n")
+    (tmp_path / "a.en").write_text("a house\n")
+    code = (
+        "import sys; sys.modules['torch'] = None; from headrace.nmt import clean, download, vocab; "
+        f"pair, made = ['--src=de', '--tgt=en'], {str(tmp_path)!r}; "
+        "sys.exit(clean.main([*pair, f'--input_prefix={made}/a', f'--output_prefix={made}/b']) or "
+        "vocab.main([*pair, f'--train_prefix={made}/b', f'--vocab_prefix={made}/v']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "v.en").read_text().split() == ["<unk>", "<s>", "</s>", "a", "house"]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
-from headrace.nmt.data import Vocabs, batches, find_side, load_vocabs, read_pairs, to_batch
-from headrace.nmt.decode import EOS, SOS
+from headrace.nmt.data import Vocabs, batches, load_vocabs, read_pairs, to_batch
+from headrace.nmt.files import find_side
 from headrace.nmt.hparams import HParams
+from headrace.nmt.special import EOS, SOS
 from tests.nmt.conftest import Toy
 
 Row = tuple[list[int], list[int], list[int]]  # source, target read, target predicted

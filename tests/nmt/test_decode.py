@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from headrace.nmt.decode import EOS, SOS, beam_search, greedy_search, longest_translations, translate
+from headrace.nmt.decode import beam_search, greedy_search, longest_translations, translate
 from headrace.nmt.model import Batch, Seq2Seq
+from headrace.nmt.special import EOS, SOS
 from tests.nmt.conftest import MakeBatch, MakeModel
 
 

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from headrace.nmt.checkpoint import CheckpointError
-from headrace.nmt.decode import EOS, SOS, translate
+from headrace.nmt.decode import translate
 from headrace.nmt.ensemble import Ensemble
 from headrace.nmt.infer import Translator
 from headrace.nmt.model import Batch
+from headrace.nmt.special import EOS, SOS
 from headrace.nmt.train import train
 from tests.nmt.conftest import MakeBatch, MakeModel, Toy
 

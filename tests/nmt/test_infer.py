@@ -6,8 +6,9 @@ import torch
 
 import headrace as hr
 from headrace.nmt.checkpoint import CheckpointError
+from headrace.nmt.files import read_lines
 from headrace.nmt.hparams import HParamError, HParams
-from headrace.nmt.infer import Translator, read_lines, score_lines, translate_file
+from headrace.nmt.infer import Translator, score_lines, translate_file
 from headrace.nmt.model import Seq2Seq
 from headrace.nmt.train import train
 from tests.nmt.conftest import Toy

@@ -15,11 +15,11 @@ import torch
 
 import headrace
 from headrace.nmt.__main__ import main
-from headrace.nmt.decode import EOS
 from headrace.nmt.flags import _ALIASES, _WITHOUT_EFFECT, _shown, parse_flags
 from headrace.nmt.hparams import FIELDS, HParamError, HParams
 from headrace.nmt.infer import Translator
 from headrace.nmt.optim import learning_rate
+from headrace.nmt.special import EOS
 from headrace.nmt.train import train
 from tests.nmt.conftest import MakeModel, Toy
 from tests.nmt.test_main import flags

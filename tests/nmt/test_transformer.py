@@ -8,11 +8,12 @@ from torch import nn
 
 from headrace.nmt import checkpoint
 from headrace.nmt.attention import Memory
-from headrace.nmt.decode import EOS, SOS, translate
+from headrace.nmt.decode import translate
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.infer import Translator
 from headrace.nmt.model import Batch, Seq2Seq, steps
 from headrace.nmt.optim import Optimizer
+from headrace.nmt.special import EOS, SOS
 from headrace.nmt.train import train
 from headrace.nmt.transformer import DecoderLayer, Linear, MultiHeadAttention
 from headrace.nmt.weights import export_variables

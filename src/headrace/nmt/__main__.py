@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.nmt.commands import run_command
+from headrace.nmt.files import read_lines
 from headrace.nmt.programs import run_program
 
 __all__ = ["main"]
@@ -50,7 +51,7 @@ def resolve(given: dict[str, Any]) -> Any:
 
 def _translate(given: dict[str, Any]) -> None:
     from headrace.nmt.hparams import HParamError
-    from headrace.nmt.infer import Translator, check_references, read_lines, score_lines, translate_file
+    from headrace.nmt.infer import Translator, check_references, score_lines, translate_file
     from headrace.nmt.parts import torchrun_job
     from headrace.nmt.runtime import prepare_process
 

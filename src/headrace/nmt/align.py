@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headrace as hr
+from headrace.nmt.special import UNKNOWN
 
 __all__ = ["pharaoh", "read_dictionary", "replace_unknown"]
-
-UNKNOWN = "<unk>"
 
 
 def pharaoh(attention: NDArray[np.floating], words: int) -> str:

@@ -5,14 +5,12 @@ No state of a random generator is in it: order, dropout and samples are function
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import io
 import itertools
-import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,10 +20,11 @@ from torch import Tensor
 
 import headrace as hr
 from headrace.nmt.data import Vocabs
+from headrace.nmt.files import replacing
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Seq2Seq
 
-__all__ = ["Checkpoint", "CheckpointError", "latest", "load", "prune", "replacing", "save"]
+__all__ = ["Checkpoint", "CheckpointError", "latest", "load", "prune", "save"]
 
 FORMAT, VERSION = "headrace.nmt checkpoint", 1
 _NAME = re.compile(r"translate\.ckpt-(\d+)")
@@ -173,28 +172,6 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
             "room (or free the folder) and run the same command again: it goes on from the latest one"
         ) from error
     return path
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Gives a temporary file to write, and puts it in the place of `path` when that has gone well.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with replacing(Path(folder, "words")) as temporary:
-        ...         _ = temporary.write_text("the mill")
-        ...     [p.name for p in Path(folder).iterdir()]
-        ['words']
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load(path: Path) -> Checkpoint:

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
 
 import headrace as hr
 from headrace.nmt.commands import Parser, run_command
+from headrace.nmt.files import find_side, open_text, replacing
 from headrace.nmt.hparams import HParamError
 
 __all__ = ["Rules", "Seen", "main"]
@@ -159,9 +159,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> None:
-    from headrace.nmt.checkpoint import replacing  # here, so that a missing PyTorch is reported as any other error
-    from headrace.nmt.data import find_side
-
     flags = _parser().parse_args(argv)
     for name in (*_LIMITS, "duplicates_mb"):
         if getattr(flags, name) < 0:
@@ -233,7 +230,7 @@ def _pairs(sources: list[str], targets: list[str]) -> Iterator[tuple[str, str]]:
 
 def _read(paths: list[str]) -> Iterator[str]:
     for path in paths:
-        with cast(IO[bytes], gzip.open(path) if path.endswith(".gz") else open(path, "rb")) as opened:
+        with open_text(path) as opened:
             try:
                 for line in opened:
                     yield line.decode("utf-8", "surrogateescape")

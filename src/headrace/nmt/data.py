@@ -6,8 +6,6 @@ Sentences of like length come together, and everything is padded with the word t
 
 from __future__ import annotations
 
-import errno
-import glob
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,13 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import headrace as hr
-from headrace.nmt.decode import EOS
+from headrace.nmt.files import SEPARATORS, find_side
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Batch
+from headrace.nmt.special import EOS, UNKNOWN
 
-__all__ = ["Vocabs", "batches", "find_side", "load_vocabs", "read_pairs", "to_batch"]
-
-SEPARATORS = " "  # the tutorial splits at blanks alone: tabs and no-break spaces are parts of words
+__all__ = ["Vocabs", "batches", "load_vocabs", "read_pairs", "to_batch"]
 
 
 class Vocabs(NamedTuple):
@@ -35,29 +32,6 @@ class Vocabs(NamedTuple):
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
-
-
-def find_side(prefix: str, suffix: str, flag: str) -> list[str]:
-    """Finds the files of one language.
-
-    Args:
-        prefix: Files without their suffix; may be a glob.
-        suffix: The language.
-        flag: The setting that the prefix comes from, for the message.
-
-    Returns:
-        `prefix.suffix`, or `prefix.suffix.gz` where the first is not there; a glob's files in sorted order.
-
-    Raises:
-        FileNotFoundError: Neither is there.
-    """
-    for path in (f"{prefix}.{suffix}", f"{prefix}.{suffix}.gz"):
-        if os.path.exists(path):
-            return [path]
-        if found := sorted(glob.glob(path)):
-            return found
-    message = f"expected this file (or the same with .gz), found none: check --{flag}={prefix} and --src, --tgt"
-    raise FileNotFoundError(errno.ENOENT, message, f"{prefix}.{suffix}")
 
 
 def read_pairs(hparams: HParams, flag: str) -> hr.Dataset:
@@ -166,7 +140,7 @@ def load_vocabs(hparams: HParams) -> Vocabs:
 
 def _load_vocab(hparams: HParams, suffix: str) -> hr.Vocab:
     (path,) = find_side(str(hparams.vocab_prefix), suffix, "vocab_prefix")
-    special = ["<unk>", hparams.sos, hparams.eos]
+    special = [UNKNOWN, hparams.sos, hparams.eos]
     vocab = hr.Vocab.from_file(path, special=special[1:], missing="prepend")
     words = [word for word in vocab if word not in special]
     if not words:

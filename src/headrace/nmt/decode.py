@@ -19,17 +19,17 @@ from headrace.nmt.ensemble import Ensemble
 from headrace.nmt.helpers import GreedyEmbeddingHelper, Helper, SampleEmbeddingHelper, seed_of
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Seq2Seq
+from headrace.nmt.special import EOS, SOS
 from headrace.nmt.steady import log, pad_steps
 
 __all__ = [
-    *("EOS", "SOS", "UNK", "Translations", "beam_search", "dynamic_decode", "greedy_search", "longest_translations"),
+    *("Translations", "beam_search", "dynamic_decode", "greedy_search", "longest_translations"),
     *("sample", "translate"),
 ]
 
 Model = Seq2Seq | Ensemble
 ROWS_AT_ONCE = 128  # their logits should stay within the cache
 GROUPS_OF_WORDS = 384  # what the search for the likeliest words begins with
-UNK, SOS, EOS = 0, 1, 2  # ids of the special words in every vocabulary
 
 
 class Translations(NamedTuple):

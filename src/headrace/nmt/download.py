@@ -22,6 +22,7 @@ from typing import IO
 import headrace as hr
 from headrace.nmt.commands import Parser, run_command
 from headrace.nmt.corpora import CORPORA, Corpus, Text
+from headrace.nmt.files import replacing
 
 __all__ = ["DownloadError", "download", "main"]
 
@@ -221,15 +222,11 @@ def _sentences(content: bytes) -> Iterator[bytes]:
 
 def _write(path: Path, lines: Iterator[bytes] | list[bytes]) -> int:
     """Writes a file whole or not at all; returns how many lines."""
-    part, count = path.with_name(f".{path.name}.tmp"), 0
-    try:
-        with part.open("wb") as file:
-            for line in lines:
-                file.write(line)
-                count += 1
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    count = 0
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        for line in lines:
+            file.write(line)
+            count += 1
     return count
 
 

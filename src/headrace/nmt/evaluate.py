@@ -11,10 +11,11 @@ import torch
 import headrace as hr
 from headrace.nmt import fast, metrics
 from headrace.nmt.data import Vocabs, batches, read_pairs, to_batch
-from headrace.nmt.decode import UNK
+from headrace.nmt.files import write_lines
 from headrace.nmt.hparams import HParams
-from headrace.nmt.infer import Translator, write_lines
+from headrace.nmt.infer import Translator
 from headrace.nmt.model import Seq2Seq
+from headrace.nmt.special import UNK
 
 __all__ = ["EvalSet"]
 

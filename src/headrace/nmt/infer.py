@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,17 +13,19 @@ from numpy.typing import NDArray
 import headrace as hr
 from headrace.nmt import checkpoint, metrics
 from headrace.nmt.align import pharaoh, read_dictionary, replace_unknown
-from headrace.nmt.data import SEPARATORS, Vocabs
-from headrace.nmt.decode import EOS, SOS, Model, translate
+from headrace.nmt.data import Vocabs
+from headrace.nmt.decode import Model, translate
 from headrace.nmt.ensemble import Ensemble
+from headrace.nmt.files import SEPARATORS, read_lines, write_lines
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.parts import mark_of, part_of, translate_part
 from headrace.nmt.plot import plot_attention
+from headrace.nmt.special import EOS, SOS
 from headrace.nmt.subwords import Subwords
 from headrace.nmt.workers import translate_by_workers
 
-__all__ = ["Translation", "Translator", "check_references", "read_lines", "score_lines", "translate_file"]
+__all__ = ["Translation", "Translator", "check_references", "score_lines", "translate_file"]
 
 
 @dataclass(frozen=True)
@@ -209,11 +210,6 @@ def _no_older(message: str) -> None:
     raise checkpoint.CheckpointError(message.removeprefix("# ").removesuffix(". Trying the one before it"))
 
 
-def read_lines(path: str | Path) -> list[str]:
-    """Reads the lines of a text file, which may be gzip."""
-    return list(hr.read_text(path, index="memory"))
-
-
 def translate_file(translator: Translator, source: str | Path, target: str | Path) -> list[str]:
     """Translates a file line by line into another; returns what it wrote, `num_translations_per_input` lines each.
 
@@ -276,15 +272,6 @@ def nbest_lines(hypotheses: Sequence[Sequence[Translation]], numbers: Iterable[i
         for number, sentence in zip(numbers, hypotheses, strict=True)
         for found in sentence
     ]
-
-
-def write_lines(path: Path, lines: Sequence[str]) -> None:
-    """Writes a text file, whole or not at all."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the folder of this file is not there: make it first", str(path))
-    text = "".join(f"{line}\n" for line in lines)
-    with checkpoint.replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def check_references(count: int, source: str | Path) -> None:

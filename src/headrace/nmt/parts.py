@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 import headrace as hr
-from headrace.nmt.checkpoint import replacing
+from headrace.nmt.files import replacing
 from headrace.nmt.hparams import HParams
 
 __all__ = ["PartError", "mark_of", "part_of", "torchrun_job", "translate_part"]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
-from typing import IO
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 import headrace as hr
-from headrace.nmt.data import Vocabs, find_side
+from headrace.nmt.data import Vocabs
+from headrace.nmt.files import find_side, open_text
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Seq2Seq
+from headrace.nmt.special import NUM_SPECIAL
 
 __all__ = ["fill_embeddings", "read_vectors"]
-
-_SPECIAL = 3  # words at the beginning of every vocabulary that are always learned
 
 
 def fill_embeddings(model: Seq2Seq, vocabs: Vocabs, hparams: HParams) -> list[str]:
@@ -69,7 +67,7 @@ def read_vectors(path: str, vocab: hr.Vocab, width: int) -> tuple[NDArray[np.int
         HParamError: The file's vectors are of another width.
         DataError: A line is damaged; the message names it.
     """
-    known = {word: number for number, word in enumerate(vocab) if number >= _SPECIAL}
+    known = {word: number for number, word in enumerate(vocab) if number >= NUM_SPECIAL}
     found: dict[int, NDArray[np.float32]] = {}
     for line, fields in _rows(path):
         if line == 1 and len(fields) == 2:
@@ -92,14 +90,9 @@ def read_vectors(path: str, vocab: hr.Vocab, width: int) -> tuple[NDArray[np.int
 
 
 def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    opened: IO[str]
-    with (
-        gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape")
-        if path.endswith(".gz")
-        else open(path, encoding="utf-8", errors="surrogateescape", newline="\n")
-    ) as opened:
+    with open_text(path) as opened:
         for line, text in enumerate(opened, 1):
-            yield line, text.rstrip("\r\n ").split(" ")
+            yield line, text.decode("utf-8", "surrogateescape").rstrip("\r\n ").split(" ")
 
 
 def _other_width(path: str, found: int, width: int) -> HParamError:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from headrace.nmt.data import SEPARATORS
 from headrace.nmt.evaluate import exp
-from headrace.nmt.infer import Translator, read_lines, write_lines
+from headrace.nmt.files import SEPARATORS, read_lines, write_lines
+from headrace.nmt.infer import Translator
 
 __all__ = ["PairScore", "score_file", "score_pairs", "total"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from headrace.nmt.batcher import Batcher, Full
-from headrace.nmt.data import SEPARATORS
 from headrace.nmt.detokenize import detokenize
+from headrace.nmt.files import SEPARATORS
 from headrace.nmt.hparams import HParamError
 from headrace.nmt.infer import Translation, Translator
 from headrace.nmt.tokenizer import tokenize

@@ -16,8 +16,8 @@ import numpy as np
 
 import headrace as hr
 from headrace.nmt.bpe import Bpe, learn
-from headrace.nmt.checkpoint import replacing
-from headrace.nmt.data import SEPARATORS, find_side, read_pairs
+from headrace.nmt.data import read_pairs
+from headrace.nmt.files import SEPARATORS, find_side, replacing
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.vocab import count_words
 

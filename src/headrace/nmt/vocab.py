@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 import headrace as hr
 from headrace.nmt.commands import Parser, run_command
+from headrace.nmt.files import find_side, write_lines
 from headrace.nmt.hparams import HParamError
+from headrace.nmt.special import NUM_SPECIAL, UNKNOWN
 
 __all__ = ["Counted", "count_words", "main"]
 
@@ -45,10 +47,11 @@ class Counted:
         Raises:
             HParamError: There is no room for the special words.
         """
-        special = 3
-        if max_size is not None and max_size <= special:
-            raise HParamError(f"max_size must leave room for words beside the {special} special ones, got {max_size}")
-        frequent = special + int((self.counts[special:] >= min_count).sum())  # they are in order
+        if max_size is not None and max_size <= NUM_SPECIAL:
+            raise HParamError(
+                f"max_size must leave room for words beside the {NUM_SPECIAL} special ones, got {max_size}"
+            )
+        frequent = NUM_SPECIAL + int((self.counts[NUM_SPECIAL:] >= min_count).sum())  # they are in order
         size = frequent if max_size is None else min(frequent, max_size)
         counts = self.counts[:size].copy()
         counts[0] += self.counts[size:].sum()
@@ -58,8 +61,8 @@ class Counted:
         """Writes the words, one a line; with `counts` also `PATH.counts`, where a tab and its count follow each."""
         self.vocab.save(path)
         if counts:
-            lines = [f"{word}\t{count}\n" for word, count in zip(self.vocab, self.counts.tolist(), strict=True)]
-            path.with_name(f"{path.name}.counts").write_text("".join(lines), encoding="utf-8", errors="surrogateescape")
+            lines = [f"{word}\t{count}" for word, count in zip(self.vocab, self.counts.tolist(), strict=True)]
+            write_lines(path.with_name(f"{path.name}.counts"), lines)
 
 
 def count_words(files: Sequence[str], *, sos: str = "<s>", eos: str = "</s>") -> Counted:
@@ -83,7 +86,7 @@ def count_words(files: Sequence[str], *, sos: str = "<s>", eos: str = "</s>") ->
         >>> list(counted.vocab), counted.counts.tolist()
         (['<unk>', '<s>', '</s>', 'the'], [3, 0, 0, 2])
     """
-    vocab = hr.build_vocab(list(files), specials=["<unk>", sos, eos])
+    vocab = hr.build_vocab(list(files), specials=[UNKNOWN, sos, eos])
     counts = np.zeros(len(vocab), np.int64)
     for texts in hr.Loader(hr.read_text(list(files), index="memory").batch(_LINES)):
         counts += np.bincount(vocab.encode(texts).values, minlength=len(vocab))
@@ -98,8 +101,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> None:
-    from headrace.nmt.data import find_side  # here, so that a missing PyTorch is reported as any other error
-
     flags = _parser().parse_args(argv)
     for name in ("min_count", "max_size"):
         value = getattr(flags, name)
