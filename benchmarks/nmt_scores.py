@@ -33,13 +33,8 @@ _RECIPE = {
     "num_train_steps": 3000,
 }
 CONFIGURATIONS: dict[str, dict[str, object]] = {
-    "recipe": {**_RECIPE, "steps_per_stats": 10, "num_keep_ckpts": 10, "avg_ckpts": "true"},
-    "transformer": {
-        "hparams_path": "multi30k_transformer",
-        "steps_per_stats": 25,
-        "avg_ckpts": "true",
-        "beam_width": 5,
-    },
+    "recipe": {**_RECIPE, "steps_per_stats": 10, "steps_per_external_eval": 1000, "avg_ckpts": "true"},
+    "transformer": {"hparams_path": "multi30k_transformer"},
 }
 """What can be trained, by name. Checkpoints are close together, so that the mean is of the last few hundred steps."""
 
@@ -47,11 +42,18 @@ CONFIGURATIONS: dict[str, dict[str, object]] = {
 def train(data: Path, name: str, seed: int, out_dir: Path, flags: argparse.Namespace) -> None:
     """Trains a configuration, or goes on with it; its log is appended to `log` in `out_dir`."""
     settings = {
-        **{"src": flags.src, "tgt": flags.tgt, "vocab_prefix": data / "vocab", "out_dir": out_dir, "random_seed": seed},
+        **{
+            "src": flags.src,
+            "tgt": flags.tgt,
+            "out_dir": out_dir,
+            "random_seed": seed,
+            "num_intra_threads": flags.threads,
+        },
         **{f"{ours}_prefix": data / file for ours, file in (("train", "train"), ("dev", "val"), ("test", "test"))},
-        **{"steps_per_external_eval": 1000, "num_intra_threads": flags.threads},
         **CONFIGURATIONS[name],
     }
+    if "hparams_path" not in settings:  # the others learn their own words
+        settings["vocab_prefix"] = data / "vocab"
     out_dir.mkdir(parents=True, exist_ok=True)
     with (out_dir / "log").open("a") as log:
         command = [sys.executable, "-m", "headrace.nmt", *(f"--{key}={value}" for key, value in settings.items())]

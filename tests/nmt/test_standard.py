@@ -96,8 +96,10 @@ def test_refuses(settings: dict[str, object], message: str) -> None:
 def test_every_configuration_trains_and_translates(toy: Toy, name: str) -> None:
     small = {"num_units": 8, "num_train_steps": 2, "batch_size": 16, "infer_batch_size": 4, "subword_option": ""}
     small |= {"warmup_steps": min(STANDARD[name].get("warmup_steps", 0), 2)}
+    if "subword_size" in STANDARD[name]:
+        small |= {"subword_size": 40, "subword_option": "bpe", "vocab_prefix": None}
     result = train(toy(**{**STANDARD[name], **small}), quiet=True)
     assert result.step == 2
     loaded = Translator.load(Path(str(result.translator.hparams.out_dir)))
-    assert loaded.hparams.beam_width == 10
+    assert loaded.hparams.beam_width == STANDARD[name]["beam_width"]
     assert len(loaded.nbest(["w1 w2", "w3"], 3)[0]) == 3

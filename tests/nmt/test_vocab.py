@@ -50,7 +50,7 @@ def test_one_vocabulary_for_both(corpus: Path) -> None:
     ("flags", "message"),
     [
         (["--min_count=0"], "min_count must be at least 1, got 0"),
-        (["--max_size=3"], "max_size must be above 3, which the special words take, got 3"),
+        (["--max_size=3"], "max_size must leave room for words beside the 3 special ones, got 3"),
         (["--min_cuont=2"], "unrecognized arguments: --min_cuont=2"),
         (["--train_prefix=nowhere/train"], r"expected this file \(or the same with .gz\), found none"),
     ],

@@ -46,8 +46,8 @@ def export(translator: Translator, folder: str | Path, kind: str = "torch") -> N
         ExportError: It cannot be exported, or what writes ONNX is not installed.
         OSError: A file cannot be written.
     """
-    from headrace.nmt.checkpoint import replacing
     from headrace.nmt.export_modules import Encode, Step, example, flat_names
+    from headrace.nmt.files import replacing
 
     hparams = translator.hparams
     if kind not in KINDS:
