@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import graphlib
 import importlib
+import inspect
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 import pytest
@@ -197,6 +198,29 @@ def test_the_public_surface_is_sorted_and_complete() -> None:
 
 def test_all_public_names_have_documentation() -> None:
     assert [name for name in headrace.__all__ if not getattr(headrace, name).__doc__] == []
+
+
+def public_functions() -> Iterator[tuple[str, Callable[..., object]]]:
+    """All functions and methods of the public surface that take arguments, and all its classes but errors."""
+    of_columns = {"checked", "join", "parts"}  # of whoever makes a column of a new type
+    for name in headrace.__all__:
+        value = getattr(headrace, name)
+        if inspect.isclass(value) and issubclass(value, BaseException):
+            continue
+        yield name, value
+        if inspect.isclass(value):
+            for member, method in inspect.getmembers(value, lambda x: inspect.isfunction(x) or inspect.ismethod(x)):
+                takes = set(inspect.signature(method).parameters) - {"self"}
+                if not member.startswith("_") and member not in of_columns and takes:
+                    yield f"{name}.{member}", method
+
+
+@pytest.mark.parametrize(("name", "value"), [*public_functions()])
+def test_public_functions_have_arguments_and_an_example(name: str, value: Callable[..., object]) -> None:
+    text = inspect.getdoc(value) or ""
+    assert "Example:\n" in text
+    if not inspect.isclass(value):
+        assert "Args:\n" in text
 
 
 @pytest.mark.parametrize(

@@ -286,8 +286,18 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """Goes to the beginning of an epoch.
 
+        Args:
+            epoch: Which, from 0 on.
+
         Raises:
             PlanError: If `epoch` is negative.
+
+        Example:
+            >>> import headrace as hr
+            >>> loader = hr.Loader(hr.from_dataset(range(4)).shuffle(seed=1).batch(4))
+            >>> loader.set_epoch(1)
+            >>> [batch.tolist() for batch in loader]
+            [[3, 0, 1, 2]]
         """
         epoch = _whole("epoch", epoch, 0)
         self._stop()
@@ -315,8 +325,20 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes to a saved position; the next loop gives the rest of its epoch.
 
+        Args:
+            state: What `state_dict` gave, also after JSON.
+
         Raises:
             StateError: If the state is damaged or was saved with other data or another description.
+
+        Example:
+            >>> import headrace as hr
+            >>> loader = hr.Loader(hr.from_dataset(range(4)).batch(2))
+            >>> running = iter(loader)
+            >>> _, state, _ = next(running), loader.state_dict(), next(running)
+            >>> loader.load_state_dict(state)
+            >>> [batch.tolist() for batch in loader]
+            [[2, 3]]
         """
         position = load(state, self._program)
         self._check_place(position)

@@ -68,7 +68,7 @@ class Vocab:
         special: Sequence[str] = (),
         missing: Literal["error", "prepend"] = "error",
     ) -> Vocab:
-        """Reads a vocabulary file: UTF-8, one word a line, the word of line 1 has id 0. It may be gzip.
+        r"""Reads a vocabulary file: UTF-8, one word a line, the word of line 1 has id 0. It may be gzip.
 
         Args:
             path: The file.
@@ -80,6 +80,14 @@ class Vocab:
             OSError: If the file can't be found or opened.
             DataError: If a line is blank, has white space in it or repeats a word, or a special word isn't there; the
                 message names file and line.
+
+        Example:
+            >>> import pathlib, tempfile, headrace as hr
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "vocab")
+            ...     _ = path.write_text("<unk>\nmill\n")
+            ...     hr.Vocab.from_file(path)["mill"]
+            1
         """
         (file,) = find_files([path])
         vocab = cls.__new__(cls)
@@ -154,6 +162,12 @@ class Vocab:
     def tokens(self, ids: ArrayLike) -> list[str]:
         """The words of ids; an id outside the vocabulary gives the unknown word.
 
+        Args:
+            ids: The ids, an array of any shape.
+
+        Raises:
+            ValueError: If they are no whole numbers.
+
         Example:
             >>> import headrace as hr
             >>> hr.Vocab(["<unk>", "mill"]).tokens([1, 0, 7, -1])
@@ -182,6 +196,15 @@ class Vocab:
 
         Returns:
             int32 ids.
+
+        Raises:
+            TypeError: If `texts` is no list, or `separators` no text.
+            ValueError: If one of the texts is neither text nor bytes, or a number is out of range.
+
+        Example:
+            >>> import headrace as hr
+            >>> hr.Vocab(["<unk>", "</s>", "the", "mill"]).encode(["the old mill"], max_length=2, eos=1).tolist()
+            [[2, 0, 1]]
         """
         check_separators(separators)
         max_length = None if max_length is None else whole("max_length", max_length, 0, _MOST)
@@ -203,6 +226,11 @@ class Vocab:
         Raises:
             DataError: If `eos` is a word that isn't in the vocabulary.
             ValueError: If `ids` hasn't two dimensions.
+
+        Example:
+            >>> import headrace as hr
+            >>> hr.Vocab(["<unk>", "</s>", "mill"]).decode([[2, 2, 1, 1], [0, 2, 2, 1]], eos="</s>")
+            ['mill mill', '<unk> mill mill']
         """
         if isinstance(ids, Ragged):
             flat, offsets = ids.values, ids.offsets
@@ -224,8 +252,19 @@ class Vocab:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the words, one a line, so that the file is whole or not there.
 
+        Args:
+            path: The file.
+
         Raises:
             OSError: If the file can't be written; an older one is still as it was.
+
+        Example:
+            >>> import pathlib, tempfile, headrace as hr
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = pathlib.Path(folder, "vocab")
+            ...     hr.Vocab(["<unk>", "mill"]).save(path)
+            ...     path.read_text().split()
+            ['<unk>', 'mill']
         """
         write_atomic(path, [b"".join(word + b"\n" for word in self._words())])
 

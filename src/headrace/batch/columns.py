@@ -84,6 +84,11 @@ class Ragged(Column):
         Raises:
             ValueError: If two rows differ in more than their first dimension, or aren't of the dtype.
             TypeError: If `rows` is no list, or `dtype` no type.
+
+        Example:
+            >>> import headrace as hr
+            >>> hr.Ragged.from_rows([[1, 2], []], dtype="float32").values.tolist()
+            [1.0, 2.0]
         """
         rows = rows if isinstance(rows, list) else list_of("Ragged.from_rows", "rows", rows, "rows")
         if dtype is not None:
@@ -133,7 +138,20 @@ class Ragged(Column):
         return self.values, self.offsets
 
     def take(self, index: NDArray[np.int64]) -> Ragged:
-        """The rows at `index`, in that order, as a new column."""
+        """The rows at `index`, in that order, as a new column.
+
+        Args:
+            index: Numbers of rows, from 0 on; a row may come several times.
+
+        Raises:
+            TypeError: If they are no whole numbers.
+            IndexError: If there is no such row.
+
+        Example:
+            >>> import headrace as hr
+            >>> hr.Ragged.from_rows([[1], [2, 2]]).take([1, 0, 1]).tolist()
+            [[2, 2], [1], [2, 2]]
+        """
         index = row_numbers(index)
         if isinstance(self.values, Column):
             # Of the rows asked for alone: a batch must not cost as much as the whole column.
@@ -188,11 +206,19 @@ class _ByteRows(Column):
 
     @classmethod
     def from_rows(cls, rows: Sequence[str | bytes]) -> Self:
-        """Joins texts or bytes; `str` is encoded as UTF-8.
+        r"""Joins texts or bytes; `str` is encoded as UTF-8.
+
+        Args:
+            rows: The texts.
 
         Raises:
             TypeError: If `rows` is no list.
             ValueError: If one of them is neither text nor bytes.
+
+        Example:
+            >>> import headrace as hr
+            >>> hr.Strings.from_rows(["grün", b"blau"]).tolist(), hr.Bytes.from_rows(["grün"]).tolist()
+            (['grün', 'blau'], [b'gr\xc3\xbcn'])
         """
         rows = rows if isinstance(rows, list) else list_of(f"{cls.__name__}.from_rows", "rows", rows, "texts or bytes")
         parts = [_text_bytes(row, text, cls.__name__) for row, text in enumerate(rows)]
@@ -203,7 +229,20 @@ class _ByteRows(Column):
         return len(self.offsets) - 1
 
     def bytes_at(self, row: SupportsIndex) -> bytes:
-        """The bytes of one row."""
+        r"""The bytes of one row, as they were read.
+
+        Args:
+            row: Its number; negative ones count from the end.
+
+        Raises:
+            TypeError: If it is no whole number.
+            IndexError: If there is no such row.
+
+        Example:
+            >>> import headrace as hr
+            >>> hr.Strings.from_rows(["grün"]).bytes_at(0)
+            b'gr\xc3\xbcn'
+        """
         i = row_at(row, len(self), type(self).__name__)
         return self.data[self.offsets[i] : self.offsets[i + 1]].tobytes()
 
@@ -228,7 +267,20 @@ class _ByteRows(Column):
         return self.data, self.offsets
 
     def take(self, index: NDArray[np.int64]) -> Self:
-        """The rows at `index`, in that order, as a new column."""
+        """The rows at `index`, in that order, as a new column.
+
+        Args:
+            index: Numbers of rows, from 0 on; a row may come several times.
+
+        Raises:
+            TypeError: If they are no whole numbers.
+            IndexError: If there is no such row.
+
+        Example:
+            >>> import headrace as hr
+            >>> hr.Strings.from_rows(["a", "b"]).take([1, 1]).tolist()
+            ['b', 'b']
+        """
         data, offsets = _native.gather_ragged(np.ascontiguousarray(self.data), self.offsets, row_numbers(index))
         return type(self)(data, offsets)
 

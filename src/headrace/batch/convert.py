@@ -42,6 +42,9 @@ def to_torch(tree: Tree) -> Tree:
     An array that can't be shared (read-only, of a byte order or dtype that torch doesn't have) is copied or left:
     read-only arrays are copied, unsigned integers above 8 bits keep their type.
 
+    Args:
+        tree: The batch.
+
     Raises:
         ImportError: If torch isn't installed; `pip install 'headrace[torch]'`.
 
@@ -96,6 +99,9 @@ def to_arrow(tree: Tree) -> Any:
     Arrays become (nested, fixed-size) lists, `Ragged` large lists, `Sparse` large lists of structs of `index` and
     `value`, texts large strings (large binary where one isn't UTF-8), bytes large binary. Names of nested columns are
     joined by dots; a bare column is named `value`.
+
+    Args:
+        tree: The batch.
 
     Returns:
         A `pyarrow.RecordBatch`.

@@ -66,9 +66,19 @@ class Sparse(Column):
     def from_rows(cls, rows: Sequence[tuple[Any, Any]], width: int, dtype: Any = np.float32) -> Sparse:
         """Joins rows, each a pair of its indices and its values.
 
+        Args:
+            rows: The pairs.
+            width: Numbers a row.
+            dtype: Of the values.
+
         Raises:
             ValueError: If a row has another number of values than of indices, or an index is outside.
             TypeError: If `rows` is no list, or `dtype` no type.
+
+        Example:
+            >>> import headrace as hr
+            >>> hr.Sparse.from_rows([([3, 0], [1, 2])], width=4, dtype="int64").to_dense().tolist()
+            [[2, 0, 0, 1]]
         """
         rows = list_of("Sparse.from_rows", "rows", rows, "pairs of indices and values")
         width = whole("the width of Sparse", width, 0)
@@ -91,8 +101,16 @@ class Sparse(Column):
     def from_scipy(cls, matrix: Any) -> Sparse:
         """Takes a SciPy sparse matrix or array of two dimensions, sharing its memory where it is CSR.
 
+        Args:
+            matrix: The matrix.
+
         Raises:
             TypeError: If it is something else.
+
+        Example:
+            >>> import scipy.sparse, headrace as hr
+            >>> hr.Sparse.from_scipy(scipy.sparse.eye_array(2)).to_dense().tolist()
+            [[1.0, 0.0], [0.0, 1.0]]
         """
         if not hasattr(matrix, "tocsr"):
             raise TypeError(f"Sparse.from_scipy takes a sparse matrix of SciPy's, got {type(matrix).__name__}")
@@ -137,7 +155,20 @@ class Sparse(Column):
         return self.values, self.indices, self.offsets
 
     def take(self, index: NDArray[np.int64]) -> Sparse:
-        """The rows at `index`, in that order, as a new column."""
+        """The rows at `index`, in that order, as a new column.
+
+        Args:
+            index: Numbers of rows, from 0 on; a row may come several times.
+
+        Raises:
+            TypeError: If they are no whole numbers.
+            IndexError: If there is no such row.
+
+        Example:
+            >>> import headrace as hr
+            >>> hr.Sparse.from_rows([([0], [1]), ([1], [2])], width=2, dtype=int).take([1]).to_dense().tolist()
+            [[0, 2]]
+        """
         index = row_numbers(index)
         values, offsets = _native.gather_ragged(np.ascontiguousarray(self.values), self.offsets, index)
         indices, _ = _native.gather_ragged(np.ascontiguousarray(self.indices), self.offsets, index)

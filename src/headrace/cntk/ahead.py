@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,23 +27,13 @@ _MAX_BYTES = 256 << 20
 _AHEAD = 2  # runs a worker
 _GROWTH = 4  # the first run is one minibatch, so that it comes soon; each further one is so many times longer
 S = TypeVar("S")
-S_co = TypeVar("S_co", covariant=True)
-
-
-class Step(Protocol[S_co]):
-    """A minibatch of a plan."""
-
-    @property
-    def after(self) -> S_co:
-        """The state that the next one begins with."""
-
-    @property
-    def new(self) -> NDArray[np.int64]:
-        """The records that are to be parsed for it."""
 
 
 Cut = Callable[[S, int, Partition, int], list[Any]]
-"""State, size, partition and a number of records: as many minibatches as have that many; none at the end."""
+"""State, size, partition and a number of records: as many minibatches as have that many; none at the end.
+
+A minibatch tells the state that the next one begins with, `after`, and the records that are to be parsed for it, `new`.
+"""
 Parse = Callable[[NDArray[np.int64]], list[Part]]
 
 

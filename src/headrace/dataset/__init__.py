@@ -1,8 +1,8 @@
 """The description of a run's data: sources, and operations on them, as a user chains them.
 
 What belongs here: one node class for each operation, saying in words what it does and building its part of the plan and
-of the flow. Nothing is read and no order is computed while a description is made; `compile` does the first and the
-loader the second.
+of the flow. Nothing is read and no order is computed while a description is made: `compile_program` makes a plan and a
+reader of it, and the loader has them do so.
 """
 
 from headrace.dataset.batches import Batches

@@ -31,7 +31,16 @@ def elsewhere(kind: object, name: str, hints: Mapping[str, str]) -> AttributeErr
 
 
 class Batches:
-    """Batches in an order, described but not read: what a `Loader` takes."""
+    """Batches in an order, described but not read: what a `Loader` takes.
+
+    Made by `Dataset.batch`, `bucket` and `pack`. All methods return new batches and leave these as they are.
+
+    Example:
+        >>> import headrace as hr
+        >>> batches = hr.from_dataset(range(5)).batch(2)
+        >>> batches, len(hr.Loader(batches))
+        (dataset() → batch(2), 3)
+    """
 
     def __init__(self, node: BatchNode) -> None:
         self._node = node
@@ -67,6 +76,13 @@ class Batches:
 
         Raises:
             PlanError: If an argument is out of range, or (when compiled) a column isn't there.
+
+        Example:
+            >>> import headrace as hr
+            >>> data = hr.from_arrays({"x": hr.Ragged.from_rows([[1, 2], [3]])}).batch(2).pad(value=-1)
+            >>> batch = next(iter(hr.Loader(data)))
+            >>> batch["x"].tolist(), batch["x_len"].tolist()
+            ([[1, 2], [3, -1]], [2, 1])
         """
         one_of("pad", "side", side, Side)
         multiple_of, width = whole_of("pad", "multiple_of", multiple_of, 1), size("pad", "width", width)
@@ -74,7 +90,21 @@ class Batches:
         return Batches(Pad(self._node, Padding(value, as_columns(columns), side, multiple_of, width, lengths)))
 
     def map(self, fn: Callable[[Any], Any]) -> Batches:
-        """Replaces each batch by what a function makes of it."""
+        """Replaces each batch by what a function makes of it.
+
+        Args:
+            fn: Takes a batch as the loader would give it.
+
+        Raises:
+            PlanError: If it is no function.
+
+        Example:
+            >>> import numpy as np
+            >>> import headrace as hr
+            >>> data = hr.from_arrays(np.arange(4)).batch(2).map(lambda batch: batch * 10)
+            >>> [batch.tolist() for batch in hr.Loader(data)]
+            [[0, 10], [20, 30]]
+        """
         check_function("map", fn)
         return Batches(MapBatches(self._node, fn))
 

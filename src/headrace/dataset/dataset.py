@@ -96,15 +96,28 @@ class Dataset(Batching):
             count: Passes; None never ends.
 
         Raises:
-            PlanError: If `count` is below 1.
+            PlanError: If `count` is below 1; when compiled, if the number of records isn't known.
+
+        Example:
+            >>> import headrace as hr
+            >>> list(hr.from_dataset(range(3)).shuffle(seed=1).repeat(2))
+            [2, 0, 1, 2, 1, 0]
         """
         return Dataset(order.repeat(self._node, None if count is None else whole_of("repeat", "count", count, 1)))
 
     def take(self, count: int) -> Dataset:
         """The first `count` records; all, if there are fewer.
 
+        Args:
+            count: How many.
+
         Raises:
             PlanError: If `count` is negative.
+
+        Example:
+            >>> import headrace as hr
+            >>> list(hr.from_dataset("abc").take(2))
+            ['a', 'b']
         """
         count = whole_of("take", "count", count, 0)
         return Dataset(order.slice_(self._node, f"take({count})", 0, count))
@@ -112,8 +125,16 @@ class Dataset(Batching):
     def skip(self, count: int) -> Dataset:
         """All records but the first `count`.
 
+        Args:
+            count: How many.
+
         Raises:
             PlanError: If `count` is negative.
+
+        Example:
+            >>> import headrace as hr
+            >>> list(hr.from_dataset("abc").skip(2))
+            ['c']
         """
         count = whole_of("skip", "count", count, 0)
         return Dataset(order.slice_(self._node, f"skip({count})", count, None))
@@ -121,8 +142,18 @@ class Dataset(Batching):
     def slice(self, start: int, stop: int | None = None, step: int = 1) -> Dataset:
         """Every `step`-th record from `start` to before `stop`, as Python's slices but without negative numbers.
 
+        Args:
+            start: The first position.
+            stop: The position to end before; None is the end.
+            step: Positions from one record to the next.
+
         Raises:
             PlanError: If `start` or `stop` is negative or `step` below 1.
+
+        Example:
+            >>> import headrace as hr
+            >>> list(hr.from_dataset(range(10)).slice(1, 8, 3))
+            [1, 4, 7]
         """
         start, step = whole_of("slice", "start", start, 0), whole_of("slice", "step", step, 1)
         stop = None if stop is None else whole_of("slice", "stop", stop, 0)
@@ -134,8 +165,17 @@ class Dataset(Batching):
         A loader divides batches among ranks by itself (`Loader(rank=…, world_size=…)`); this is for parts that are
         meant to stay apart.
 
+        Args:
+            count: How many parts there are.
+            index: Which of them, from 0 on.
+
         Raises:
             PlanError: If `index` isn't within 0 … count−1.
+
+        Example:
+            >>> import headrace as hr
+            >>> list(hr.from_dataset(range(10)).shard(3, 1))
+            [1, 4, 7]
         """
         count, index = whole_of("shard", "count", count, 1), whole_of("shard", "index", index, 0)
         if index >= count:
@@ -143,7 +183,19 @@ class Dataset(Batching):
         return Dataset(order.slice_(self._node, f"shard({count}, {index})", index, None, count))
 
     def concat(self, *others: Dataset) -> Dataset:
-        """These records, then those of the others."""
+        """These records, then those of the others.
+
+        Args:
+            others: Datasets.
+
+        Raises:
+            PlanError: If one is something else; when compiled, if a stream isn't the last.
+
+        Example:
+            >>> import headrace as hr
+            >>> list(hr.from_dataset([1, 2]).concat(hr.from_dataset([3])))
+            [1, 2, 3]
+        """
         return Dataset(Concat((self._node, *dataset_nodes("concat", others))))
 
     def filter_length(
@@ -157,7 +209,13 @@ class Dataset(Batching):
             columns: The columns that count; None counts all whose lengths the index knows (tokens of texts).
 
         Raises:
-            PlanError: When compiled, if lengths aren't known or the order was changed before.
+            PlanError: If `max` is below `min`; when compiled, if lengths aren't known or the order was changed before.
+
+        Example:
+            >>> import headrace as hr
+            >>> rows = hr.Ragged.from_rows([[1], [], [2, 2], [3, 3, 3]])
+            >>> [row.tolist() for row in hr.from_arrays(rows).filter_length(1, 2)]
+            [[1], [2, 2]]
         """
         min = whole_of("filter_length", "min", min, 0)
         max = None if max is None else whole_of("filter_length", "max", max, 0)
@@ -204,6 +262,10 @@ class Dataset(Batching):
             rng: Hand the function a `numpy.random.Generator` as second argument. Its numbers depend on the seed, the
                 epoch and the record alone, never on workers or on the order.
             seed: Of those numbers.
+
+        Raises:
+            PlanError: If `fn` is no function or `seed` no whole number.
+            DataError: In the run, if the function gives None.
 
         Example:
             >>> import headrace as hr
@@ -276,6 +338,13 @@ class Dataset(Batching):
 
         Raises:
             ValueError: If there is no feature, or a name comes in both.
+
+        Example:
+            >>> import headrace as hr
+            >>> message = hr.encode_sequence_example({"id": 7}, {"words": ["to", "the", "mill"]})
+            >>> data = hr.from_dataset([message])
+            >>> data.parse_sequence_example({"id": hr.FixedLen((), "int64")}, {"words": hr.VarLen("str")})[0]["id"]
+            np.int64(7)
         """
         return Dataset(ParseExample(self._node, ExampleSchema(context, sequences)))
 

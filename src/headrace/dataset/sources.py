@@ -153,8 +153,11 @@ def zip_(*parts: Dataset, shortest: bool = False, **named: Dataset) -> Dataset:
 def concat(*parts: Dataset) -> Dataset:
     """The records of the first dataset, then those of the second, and so on.
 
+    Args:
+        parts: The datasets.
+
     Raises:
-        PlanError: If there is no dataset.
+        PlanError: If there is no dataset; when compiled, if a stream isn't the last.
 
     Example:
         >>> import headrace as hr

@@ -62,6 +62,13 @@ class Stats:
         cpus: Processors that this process may use.
         cpu_pressure: The share of the last seconds in which something on this machine waited for a processor.
         choice: With `workers="auto"`, what was chosen, and why.
+
+    Example:
+        >>> import headrace as hr
+        >>> loader = hr.Loader(hr.from_dataset(range(100)).batch(10))
+        >>> batches = list(loader)
+        >>> loader.stats().batches, loader.stats().records, loader.stats().mode
+        (10, 100, 'inline')
     """
 
     batches: int

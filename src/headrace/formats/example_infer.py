@@ -72,6 +72,16 @@ def infer_sequence_example(
         DataError: If a file is damaged, a record is neither Example nor SequenceExample, a feature is of different
             types, or there is none.
         ValueError: If `records` is less than 1.
+
+    Example:
+        >>> import pathlib, tempfile, headrace as hr
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "a.tfrecord")
+        ...     with hr.TFRecordWriter(path) as writer:
+        ...         writer.write(hr.encode_sequence_example({"id": 7}, {"words": ["to", "the", "mill"]}))
+        ...     context, sequences = hr.infer_sequence_example(path)
+        >>> list(context), list(sequences)
+        (['id'], ['words'])
     """
     stream = RecordStream(files, compression=compression)
     survey = ExampleSurvey()

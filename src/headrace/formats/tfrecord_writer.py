@@ -75,10 +75,21 @@ class TFRecordWriter:
     def write(self, record: bytes) -> None:
         """Writes a record.
 
+        Args:
+            record: Its bytes.
+
         Raises:
             TypeError: If it isn't bytes.
             ValueError: If the writer is closed.
             OSError: If it can't be written.
+
+        Example:
+            >>> import pathlib, tempfile, headrace as hr
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with hr.TFRecordWriter(pathlib.Path(folder, "a.tfrecord")) as writer:
+            ...         writer.write(b"mill")
+            ...     list(hr.read_tfrecord(pathlib.Path(folder, "a.tfrecord")))
+            [b'mill']
         """
         self._check_failed()
         if self._closed:
@@ -105,8 +116,21 @@ class TFRecordWriter:
     def write_many(self, records: Iterable[bytes] | Bytes | Strings) -> None:
         """Writes records one after another.
 
+        Args:
+            records: Their bytes.
+
         Raises:
-            As `write`.
+            TypeError: If it isn't a list of bytes, or another iterable.
+            ValueError: If the writer is closed.
+            OSError: If they can't be written.
+
+        Example:
+            >>> import pathlib, tempfile, headrace as hr
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with hr.TFRecordWriter(pathlib.Path(folder, "a.tfrecord")) as writer:
+            ...         writer.write_many([b"mill", b"wheel"])
+            ...     len(hr.read_tfrecord(pathlib.Path(folder, "a.tfrecord")))
+            2
         """
         if isinstance(records, (bytes, bytearray, str, memoryview)) or not isinstance(records, Iterable):
             raise TypeError(

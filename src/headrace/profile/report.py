@@ -30,6 +30,12 @@ class Profile:
         cached: Batches a second that the step takes if it gets the same batch over and over; None likewise.
         pieces: Who carried out which piece when; of a long run its beginning and its end, as two parts.
         waits: When the consumer waited, likewise.
+
+    Example:
+        >>> import headrace as hr
+        >>> profile = hr.Loader(hr.from_dataset(range(100)).batch(10)).profile(batches=5)
+        >>> profile.stats.batches > 0, "batches/s" in str(profile)
+        (True, True)
     """
 
     title: str

@@ -29,6 +29,12 @@ class Verified:
         seed: Of the chain; None if it was given.
         description: The dataset, in words.
         against: What the run was compared with.
+
+    Example:
+        >>> import headrace as hr
+        >>> proven = hr.verify(hr.from_dataset(range(100)).batch(8), events=5, seed=1)
+        >>> proven.events, str(proven).partition(":")[0]
+        (5, 'Verified')
     """
 
     events: int
