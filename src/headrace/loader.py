@@ -18,7 +18,7 @@ from headrace.dataset import Batches, compile_program
 from headrace.engine import Mode, Result, Stats, run_inline
 from headrace.errors import PlanError, StateError, StuckError
 from headrace.profile import Profile, profile
-from headrace.runs import Workers, work_of
+from headrace.runs import Runners, work_of
 from headrace.schedule import Piece, Schedule, Split, Uneven
 from headrace.state import Position, dump, load, skip
 
@@ -165,7 +165,7 @@ class Loader:
             )
         self._data = data
         self._program = compile_program(data._node)
-        self._workers = Workers(data, mode, "auto" if auto else workers, prefetch, max_bytes, timeout)
+        self._workers = Runners(data, mode, "auto" if auto else workers, prefetch, max_bytes, timeout)
         self._rank = rank
         self._world_size = world_size
         self._split = split

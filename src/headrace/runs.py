@@ -106,8 +106,8 @@ def _name(where: Callable[[NDArray[np.int64]], str], shipment: Shipment[Any]) ->
     return f"the {kind} of {first}" if len(rows) == 1 else f"the {kind} of {len(rows)} records, {first} … {last}"
 
 
-class Workers:
-    """The workers of a loader.
+class Runners:
+    """What carries out the pieces of a loader: the consumer, threads or processes.
 
     Args:
         data: The description of which processes are to carry out the pieces.

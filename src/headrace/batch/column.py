@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headrace import _native
 
-Rows: TypeAlias = Any
+ColumnLike: TypeAlias = Any
 """A NumPy array or a `Column`: what can be the leaf of a batch, but for Python objects."""
 
 
@@ -35,7 +35,7 @@ class Column(ABC):
         """One row."""
 
     @abstractmethod
-    def parts(self) -> tuple[Rows, ...]:
+    def parts(self) -> tuple[ColumnLike, ...]:
         """The arrays and columns that this one is made of."""
 
     @property
@@ -44,12 +44,12 @@ class Column(ABC):
         """What a row is, in words: two columns can be joined where these are equal."""
 
     @abstractmethod
-    def take(self, index: NDArray[np.int64]) -> Rows:
+    def take(self, index: NDArray[np.int64]) -> ColumnLike:
         """The rows at `index`, in that order, as a new column."""
 
     @classmethod
     @abstractmethod
-    def join(cls, columns: Sequence[Any]) -> Rows:
+    def join(cls, columns: Sequence[Any]) -> ColumnLike:
         """The rows of several columns of this type and of one `row_type`, one after another."""
 
     @property
@@ -58,19 +58,19 @@ class Column(ABC):
         return sum(part.nbytes for part in self.parts())
 
 
-def row_type(column: Rows) -> str:
+def row_type(column: ColumnLike) -> str:
     """What a row of a column is, in words: `"float32 (3,)"`."""
     return column.row_type if isinstance(column, Column) else f"{column.dtype} {column.shape[1:]}"
 
 
-def flat_parts(column: Rows) -> tuple[NDArray[Any], ...]:
+def flat_parts(column: ColumnLike) -> tuple[NDArray[Any], ...]:
     """The arrays that a column comes down to; of an array, itself."""
     if isinstance(column, Column):
         return tuple(array for part in column.parts() for array in flat_parts(part))
     return (column,)
 
 
-def take_rows(column: Rows, index: NDArray[np.int64]) -> Rows:
+def take_rows(column: ColumnLike, index: NDArray[np.int64]) -> ColumnLike:
     """The rows at `index` of one column, in that order."""
     if isinstance(column, Column):
         return column.take(index)
@@ -79,7 +79,7 @@ def take_rows(column: Rows, index: NDArray[np.int64]) -> Rows:
     return column[index]
 
 
-def join_rows(columns: Sequence[Rows]) -> Rows:
+def join_rows(columns: Sequence[ColumnLike]) -> ColumnLike:
     """The rows of several columns, one after another.
 
     Raises:

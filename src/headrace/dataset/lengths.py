@@ -32,7 +32,7 @@ class BucketLengths:
         self.by = by
 
     def known(self, rows: Rows) -> bool:
-        """Whether the index knows all that is gone by."""
+        """Whether the index knows all lengths that are used."""
         columns = self.reader.lengths(rows)
         return bool(columns) and (callable(self.by) or set(self.by or ()) <= set(columns))
 
@@ -51,7 +51,7 @@ class FoundLengths(BucketLengths):
         """One length for each record.
 
         Raises:
-            DataError: If a column that is gone by has none.
+            DataError: If a column that is used has none.
             PlanError: If the function gives no lengths.
         """
         if self.known(rows):

@@ -66,7 +66,7 @@ class Auto:
 
     Attributes:
         current: What to run now.
-        decided: Whether that is the choice, or but a trial.
+        decided: Whether that is the choice; otherwise it is a trial.
         why: What was found; empty until it is decided.
     """
 

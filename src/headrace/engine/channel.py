@@ -192,7 +192,7 @@ def _descriptors(ancillary: Sequence[tuple[int, int, bytes]]) -> array.array[int
 
 
 def await_news(fds: Sequence[int], seconds: float) -> set[int]:
-    """Those of some descriptors that can be read, within some seconds. Unlike `select`, it bears numbers above 1023."""
+    """Those of some descriptors that can be read, within some seconds. Unlike `select`, it takes numbers above 1023."""
     poll = select.poll()
     for fd in fds:
         poll.register(fd, select.POLLIN)

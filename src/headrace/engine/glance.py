@@ -16,8 +16,10 @@ import numpy as np
 from headrace._native import Snapshot, snapshot_of
 from headrace.engine.freight import pickler_of
 
-_LARGE = 256  # items; a smaller container is pickled sooner than it is looked through
-_MOST = 1 << 16  # bytes of what must still be pickled; with more, nothing is gained
+# Both are where looking takes about as long as pickling: of one container, and of all the rest of a job. A crew glances
+# only at jobs whose pickles are larger than its own limit, for smaller ones are packed sooner than looked at.
+_LARGE = 256  # items of a container
+_MOST = 1 << 16  # bytes that must still be pickled
 
 
 class _Vain(Exception):

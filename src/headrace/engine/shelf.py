@@ -69,7 +69,7 @@ class Shelf:
     """The slots of a crew, which grow with what results need.
 
     Attributes:
-        arena: Where the next result is to go; None until one has come whose size can be gone by.
+        arena: Where the next result is to go; None until the size of one is known.
         typical: Bytes that a result takes here; 0 until one has come.
     """
 

@@ -104,7 +104,7 @@ def _waits(stage: Stage) -> bool:
 
 
 def _take_turns(stats: Stats) -> bool:
-    """Whether threads keep but one processor busy between them: in a stage, or already on the way to the next piece."""
+    """Whether threads keep only one processor busy between them: in a stage, or on the way to the next piece."""
     name = _busiest(stats)
     held_up = _waits(stats.stages[name]) or (stats.busy_share < _IDLE and name in _PYTHON)
     return stats.mode == "threads" and stats.workers > 1 and 0.75 < _cores(stats) < 1.25 and held_up

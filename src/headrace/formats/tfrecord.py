@@ -179,7 +179,7 @@ class RecordReader:
         return last
 
     def _leave_out(self, reason: str) -> None:
-        """Goes on to the next whole record."""
+        """Continues with the next whole record."""
         begin, start, end, last = self._base + self._rest, self._rest + 1, 0, self._last
         head = self._piece[self._rest : self._rest + _HEADER]
         if _native.is_record_header(head):  # then its length is right, and it may be that its data alone is not

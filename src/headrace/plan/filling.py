@@ -16,7 +16,7 @@ Group = tuple[int, list[int]]
 class Filling:
     """The buckets of one window while they fill.
 
-    The same rules as those of `BucketBatches`, which see: the same lengths in the same order give the same batches.
+    The rules are those of `BucketBatches`: the same lengths in the same order give the same batches.
 
     Args:
         batch_size: Records a batch, one number or one for each bucket; or None.
