@@ -127,6 +127,25 @@ def test_tensors_of_all_kinds_come_whole(crew: Crew) -> None:
             assert torch.equal(tensor.to_dense(), expected.to_dense())
 
 
+@pytest.mark.parametrize("name", ["uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "complex32"])
+def test_tensors_of_young_kinds_come_whole(crew: Crew, name: str) -> None:
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch, name):
+        pytest.skip(f"this PyTorch has no {name}")
+
+    def make(piece: int, seat: Seat) -> Any:
+        import torch
+
+        octets = torch.arange(2000).to(torch.uint8)
+        return octets.view(getattr(torch, name)).reshape(2, -1), octets[:8].view(getattr(torch, name))
+
+    for got in values(run(crew, range(5), make)):
+        for tensor, expected in zip(got, make(0, None), strict=True):  # type: ignore[arg-type]
+            assert tensor.dtype == expected.dtype
+            assert tensor.shape == expected.shape
+            assert torch.equal(tensor.view(torch.uint8), expected.view(torch.uint8))
+
+
 def test_results_that_are_kept_stay_what_they_were(crew: Crew) -> None:
     kept = values(run(crew, range(200), rows))
     assert all((batch["large"] == i).all() for i, batch in enumerate(kept))
@@ -251,6 +270,42 @@ def test_a_result_that_cannot_be_sent_is_an_error(crew: Crew, thing: Callable[[]
     (result,) = run(crew, [1], lambda piece, seat: thing())
     assert isinstance(result.error, WorkerError)
     assert "pickle" in str(result.error)
+
+
+def leave(how: str) -> None:
+    raise {"stop": StopIteration, "exit": SystemExit, "key": KeyboardInterrupt, "value": ValueError}[how]("there")
+
+
+class Leaves:
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def __reduce__(self) -> Any:
+        return leave, (self.how,)
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"), [("stop", RuntimeError), ("exit", RuntimeError), ("key", RuntimeError), ("value", ValueError)]
+)
+def test_a_result_that_cannot_be_read_is_an_error_of_its_own(crew: Crew, how: str, kind: Any) -> None:
+    results = list(run(crew, range(3), lambda piece, seat: Leaves(how) if piece == 1 else piece))
+    assert [result.value for result in results] == [0, None, 2]
+    assert type(results[1].error) is kind
+    assert "there" in str(results[1].error)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_fork_that_comes_back_into_the_worker_ends(crew: Crew, tmp_path: pathlib.Path, fails: bool) -> None:
+    def forks(piece: int, seat: Seat) -> int:
+        pid = os.fork()
+        if pid:
+            os.waitpid(pid, 0)
+        elif fails:
+            raise ValueError("in the fork")
+        return os.getpid()
+
+    found = values(run(crew, range(20), forks))
+    assert len(set(found)) <= 2
 
 
 def test_leaving_is_an_error_of_the_piece(crew: Crew) -> None:

@@ -142,10 +142,19 @@ class Shelf:
         nbytes = sum(map(aligned, parked.sizes)) + len(parked.stream)
         try:
             value = unpack(parked.stream, parked.buffers())
-        except Exception as error:
+        except BaseException as error:
             try:
                 unpack(parked.stream, parked.buffers())
-            except Exception:  # of a class that can't be read as it was written
+            except BaseException:  # of a class that can't be read as it was written
+                if isinstance(error, StopIteration) or not isinstance(error, Exception):
+                    # It would end the consumer's loop, or the program, as if that were meant.
+                    return Result(parked.piece, None, _unreadable(error), 0, parked.clock)
                 return Result(parked.piece, None, error, 0, parked.clock)
             raise  # it can be read: the error is of a signal's handler
         return Result(parked.piece, value, None, nbytes, parked.clock)
+
+
+def _unreadable(cause: BaseException) -> RuntimeError:
+    error = RuntimeError(f"a result can't be unpickled: that raises {type(cause).__name__}: {cause}")
+    error.__cause__ = cause
+    return error

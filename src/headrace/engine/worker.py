@@ -103,6 +103,7 @@ class _Worker:
         self._arena: mmap | None = None
         self._slot_bytes = 0
         self._id = 0
+        self._pid = os.getpid()
 
     def run(self) -> None:
         """Until the other end is gone."""
@@ -179,16 +180,23 @@ class _Worker:
             assert job.work is not None
             with clock.stage("piece"):
                 value = job.work(piece, clock)
+            self._end_if_forked()
             with clock.stage("send"):
                 stream, buffers = pack(value)
             del value
         except BaseException as error:
+            self._end_if_forked()
             # Not in a thread of a queue's: what can't be sent must reach the consumer as an error like any other.
             self._channel.send(("failed", run, number, _failure(error), _read(clock)))
             self._page.end()
             return
         self._deliver(run, number, stream, buffers, slot, clock)
         self._page.end()
+
+    def _end_if_forked(self) -> None:
+        """A process that the work has forked, and that came back here, has no business with the channel."""
+        if os.getpid() != self._pid:
+            os._exit(0)
 
     def _deliver(
         self, run: int, number: int, stream: bytes, buffers: list[memoryview], slot: int, clock: Clock
