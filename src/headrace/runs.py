@@ -14,7 +14,18 @@ from headrace.batch.tree import Tree
 from headrace.blocks import Block
 from headrace.clock import Clock
 from headrace.dataset import Batches, Program, StreamReader, compile_program, without_streams
-from headrace.engine import Auto, Mode, Observer, Result, StatsCollector, Work, run_auto, run_inline, run_threads
+from headrace.engine import (
+    Advice,
+    Auto,
+    Mode,
+    Observer,
+    Result,
+    StatsCollector,
+    Work,
+    run_auto,
+    run_inline,
+    run_threads,
+)
 from headrace.engine.auto import Runner
 from headrace.errors import WorkerError, add_note
 from headrace.plan import Rows
@@ -25,6 +36,23 @@ if TYPE_CHECKING:
     from headrace.engine import Crew, ProcessRun, Seat
 
 P = TypeVar("P")
+
+ADVICE = Advice(
+    {
+        "read": "Convert the data once to a form that is read faster, or keep it in memory.",
+        "parse": "Parse fewer features, or convert the data once.",
+        "map": "Make the function of `map` cheaper, work on whole batches (`.batch(…).map(…)`), or do its work ahead.",
+        "map batches": "Make the function that maps batches cheaper, or do its work ahead.",
+        "filter": "Filter blocks of records (`filter(…, batched=True)`), or drop records once, ahead.",
+        "collate": "Give arrays (`from_arrays`), or a dataset with `__getitems__`, instead of single records.",
+        "tokens": "Look words up once and store the numbers.",
+        "order": "Read from files that can be read at any place, iterate less in the stream itself, or plan smaller "
+        "windows.",
+    },
+    frozenset({"map", "map batches", "filter", "collate"}),
+    "`workers=1`",
+    "`prefetch`, or `max_bytes` if they are large",
+)
 
 
 def read_piece(program: Program, piece: Piece, clock: Clock) -> Tree:
@@ -151,8 +179,8 @@ class Runners:
     def new_stats(self) -> StatsCollector:
         """What these workers report to."""
         if self._number == "auto":
-            return StatsCollector(0, 0)
-        return StatsCollector(self._number, self._number * self._prefetch, self._mode)
+            return StatsCollector(0, 0, advice=ADVICE)
+        return StatsCollector(self._number, self._number * self._prefetch, self._mode, ADVICE)
 
     def run(
         self,

@@ -10,16 +10,17 @@ import pytest
 from headrace.clock import Clock
 from headrace.engine import Stats, StatsCollector
 from headrace.engine.stats import Stage, WorkerStats
+from headrace.engine.verdict import Advice
+from headrace.runs import ADVICE
 
 
 def report(waited: float, *, workers: int = 1, batches: int = 40, **more: Any) -> Stats:
     """A report of 10 seconds; what isn't named otherwise is a stage."""
-    names = {"mode", "in_order", "cpus", "cpu_pressure"}
+    names = {"mode", "in_order", "cpus", "cpu_pressure", "advice"}
     stages = {name.replace("_", " "): Stage(*s) for name, s in more.items() if name not in names}
     given = {name: value for name, value in more.items() if name in names}
-    return Stats(
-        batches, 160, 10.0, waited, workers, stages, 0.5, **{"mode": "threads" if workers else "inline", **given}
-    )
+    mode = "threads" if workers else "inline"
+    return Stats(batches, 160, 10.0, waited, workers, stages, 0.5, **{"mode": mode, "advice": ADVICE, **given})
 
 
 def clock(worker: int | None = None, **seconds: tuple[float, float]) -> Clock:
@@ -132,6 +133,19 @@ READ = "Convert the data once to a form that is read faster, or keep it in memor
 )
 def test_the_verdict_follows_from_the_numbers(stats: Stats, bound: str, verdict: str) -> None:
     assert (stats.bound, stats.verdict()) == (bound, verdict)
+
+
+def test_advice_is_the_surfaces() -> None:
+    own = Advice({"fetch": "Fetch less."}, frozenset({"fetch"}), "`num_workers=1`", "`prefetch_factor`")
+    alone = report(8.0, workers=0, fetch=(8.0, 8.0), advice=own).verdict()
+    assert alone.endswith("`num_workers=1` reads ahead while the step runs: up to 1.2 times as fast. Fetch less.")
+    turns = report(9.0, workers=4, fetch=(10.0, 9.0), advice=own).verdict()
+    assert "as they do when Python code holds the interpreter lock" in turns
+    assert "interpreter lock" not in report(9.0, workers=4, fetch=(10.0, 9.0), advice=Advice()).verdict()
+    ahead = report(3.0, workers=2, mode="processes", fetch=(10.0, 10.0), advice=own).verdict()
+    assert ahead.endswith("need more look-ahead: raise `prefetch_factor`.")
+    assert report(3.0, workers=2, fetch=(10.0, 10.0), advice=Advice()).verdict().endswith("need more look-ahead.")
+    assert "advice" not in report(3.0, advice=own).to_dict()
 
 
 def test_of_a_short_run_nothing_is_claimed() -> None:

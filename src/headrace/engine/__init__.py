@@ -16,6 +16,7 @@ from headrace.engine.inline import run_inline
 from headrace.engine.result import Result, Work
 from headrace.engine.stats import Mode, Observer, Stage, Stats, StatsCollector
 from headrace.engine.threads import run_threads
+from headrace.engine.verdict import Advice
 
 if TYPE_CHECKING:
     from headrace.engine.crew import Crew, Method
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOLD",
+    "Advice",
     "Auto",
     "Choice",
     "Crew",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from headrace.clock import Clock
 from headrace.engine import verdict
 from headrace.engine.machine import cpu_pressure, usable_cpus
 from headrace.engine.trace import Trace, announce
+from headrace.engine.verdict import Advice
 
 Mode = Literal["inline", "threads", "processes"]
 
@@ -62,6 +63,7 @@ class Stats:
         cpus: Processors that this process may use.
         cpu_pressure: The share of the last seconds in which something on this machine waited for a processor.
         choice: With `workers="auto"`, what was chosen, and why.
+        advice: What `verdict` may advise to change.
 
     Example:
         >>> import headrace as hr
@@ -85,6 +87,7 @@ class Stats:
     cpus: int = 0
     cpu_pressure: float = 0.0
     choice: str = ""
+    advice: Advice = field(default=Advice(), repr=False)
 
     @property
     def wait_share(self) -> float:
@@ -150,7 +153,9 @@ class Stats:
             "records_per_second": self.records_per_second,
             "bytes_per_second": self.bytes_per_second,
         }
-        return {**asdict(self), **rates, "bound": self.bound, "verdict": self.verdict()}
+        numbers = asdict(replace(self, advice=Advice()))
+        del numbers["advice"]
+        return {**numbers, **rates, "bound": self.bound, "verdict": self.verdict()}
 
     def __str__(self) -> str:
         size = f"{self.batches:,} batches, {self.records:,} records, {self.bytes / 1e6:,.1f} MB in {self.wall:.2f} s"
@@ -212,9 +217,11 @@ class StatsCollector:
         workers: How many there are.
         capacity: Results that can wait.
         mode: Where the work is done; None: in threads, if there are workers.
+        advice: What its reports may advise to change.
     """
 
-    def __init__(self, workers: int, capacity: int, mode: Mode | None = None) -> None:
+    def __init__(self, workers: int, capacity: int, mode: Mode | None = None, advice: Advice | None = None) -> None:
+        self._advice = advice or Advice()
         self.trace: Trace | None = None
         self._mode: Mode = mode or ("threads" if workers else "inline")
         self._workers = workers
@@ -316,4 +323,5 @@ class StatsCollector:
             cpus=usable_cpus(),
             cpu_pressure=cpu_pressure(),
             choice=self._choice,
+            advice=self._advice,
         )

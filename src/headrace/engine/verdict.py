@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,17 +16,22 @@ _IDLE = 0.6  # workers that are busy less than this share could have had the bat
 _MOST = 0.7
 _CROWDED = 0.5
 
-_PYTHON = ("map", "map batches", "filter", "collate", "fetch")  # stages that are the user's own functions, or call them
-_ADVICE = {
-    "read": "Convert the data once to a form that is read faster, or keep it in memory.",
-    "parse": "Parse fewer features, or convert the data once.",
-    "map": "Make the function of `map` cheaper, work on whole batches (`.batch(…).map(…)`), or do its work ahead.",
-    "map batches": "Make the function that maps batches cheaper, or do its work ahead.",
-    "filter": "Filter blocks of records (`filter(…, batched=True)`), or drop records once, ahead.",
-    "collate": "Give arrays (`from_arrays`), or a dataset with `__getitems__`, instead of single records.",
-    "fetch": "Make `__getitem__` (or `__iter__`) cheaper, or write `__getitems__`, which reads a batch in one go.",
-    "tokens": "Look words up once and store the numbers.",
-}
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the users of a surface can change, in its words.
+
+    Attributes:
+        stages: What to change about a stage, by its name; `"order"` for what is done in order.
+        python: Stages that are the user's own functions, or call them.
+        one_worker: What asks for a worker.
+        look_ahead: What to raise for more look-ahead; empty if nothing can be.
+    """
+
+    stages: Mapping[str, str] = field(default_factory=dict)
+    python: frozenset[str] = frozenset()
+    one_worker: str = "A worker"
+    look_ahead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,8 @@ def judge(stats: Stats) -> Verdict:
         return Verdict(
             "look-ahead",
             f"{waited}, though its workers worked only {stats.busy_share:.0%} of it: at times no batch was ready.",
-            "Batches that differ in cost need more look-ahead: raise `prefetch`, or `max_bytes` if they are large.",
+            "Batches that differ in cost need more look-ahead"
+            + (f": raise {stats.advice.look_ahead}." if stats.advice.look_ahead else "."),
         )
     return _by_stage(stats, waited)
 
@@ -85,8 +92,7 @@ def _by_order(stats: Stats, waited: str) -> Verdict:
         "order",
         f"{waited}, and {stats.in_order / stats.wall:.0%} of it goes to what one worker at a time does, in order: "
         "planning, and reading what can only be read forward.",
-        "More workers won't help. Read from files that can be read at any place, iterate less in the stream itself, "
-        "or plan smaller windows.",
+        _advice(stats, "order", "More workers won't help."),
     )
 
 
@@ -106,7 +112,7 @@ def _waits(stage: Stage) -> bool:
 def _take_turns(stats: Stats) -> bool:
     """Whether threads keep only one processor busy between them: in a stage, or on the way to the next piece."""
     name = _busiest(stats)
-    held_up = _waits(stats.stages[name]) or (stats.busy_share < _IDLE and name in _PYTHON)
+    held_up = _waits(stats.stages[name]) or (stats.busy_share < _IDLE and name in stats.advice.python)
     return stats.mode == "threads" and stats.workers > 1 and 0.75 < _cores(stats) < 1.25 and held_up
 
 
@@ -121,7 +127,7 @@ def _by_stage(stats: Stats, waited: str) -> Verdict:
             name,
             f"{sentence}: {stats.workers} threads keep {cores:.1f} processors busy between them, as they do when "
             "Python code holds the interpreter lock.",
-            _advice(name, "More threads won't help; worker processes would."),
+            _advice(stats, name, "More threads won't help; worker processes would."),
         )
     if _waits(stage) and stats.cpu_pressure > _CROWDED:
         return Verdict(
@@ -141,10 +147,10 @@ def _by_stage(stats: Stats, waited: str) -> Verdict:
         return Verdict(
             name,
             f"{sentence}; all {stats.cpus} processors are busy.",
-            _advice(name, "More workers won't help."),
+            _advice(stats, name, "More workers won't help."),
         )
     more = "More workers may help." if stats.workers == 0 or stats.busy_share > 0.8 else ""
-    return Verdict(name, f"{sentence}.", _advice(name, f"{more}{_ahead(stats)}".strip()))
+    return Verdict(name, f"{sentence}.", _advice(stats, name, f"{more}{_ahead(stats)}".strip()))
 
 
 def _ahead(stats: Stats) -> str:
@@ -152,12 +158,14 @@ def _ahead(stats: Stats) -> str:
     if stats.workers:
         return ""
     gain = stats.wall / max(stats.waited, stats.wall - stats.waited, 1e-12)
-    return f" `workers=1` reads ahead while the step runs: up to {gain:.1f} times as fast." if gain >= 1.05 else ""
+    if gain < 1.05:
+        return ""
+    return f" {stats.advice.one_worker} reads ahead while the step runs: up to {gain:.1f} times as fast."
 
 
 def _slow(name: str) -> str:
     return "So would a faster disk, or data kept in memory." if name == "read" else ""
 
 
-def _advice(name: str, first: str) -> str:
-    return f"{first} {_ADVICE.get(name, '')}".strip()
+def _advice(stats: Stats, name: str, first: str) -> str:
+    return f"{first} {stats.advice.stages.get(name, '')}".strip()

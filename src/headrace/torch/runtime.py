@@ -5,11 +5,22 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from headrace.engine import Auto, Crew, StatsCollector
+from headrace.engine import Advice, Auto, Crew, StatsCollector
 from headrace.torch.fetch import Skipped
 from headrace.torch.position import Epoch
 from headrace.torch.randomness import Guard
 from headrace.torch.saved import Saved
+
+_ADVICE = Advice(
+    {
+        "read": "Keep the data in memory, as tensors that lie in one piece.",
+        "fetch": "Make `__getitem__` (or `__iter__`) cheaper, or write `__getitems__`, which reads a batch in one go.",
+        "collate": "Give tensors that need only be stacked, or a cheaper `collate_fn`.",
+    },
+    frozenset({"fetch", "collate"}),
+    "`num_workers=1`",
+    "`prefetch_factor`",
+)
 
 
 class Runtime:
@@ -38,7 +49,7 @@ class Runtime:
         self.digests: list[int] = []
         self.skipped: list[Skipped] = []
         self.guard = Guard()
-        self.stats = StatsCollector(workers, ahead, mode)
+        self.stats = StatsCollector(workers, ahead, mode, _ADVICE)
         self._max_errors = max_errors
         self._crew: tuple[tuple[int, str], Crew] | None = None
 
