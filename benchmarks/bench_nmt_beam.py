@@ -8,7 +8,9 @@ thread, of parts that take turns in one process, and how many times those of `pl
 
 The sentences and the model of 2 x 128 units are made up: lengths as in Multi30k, 7,858 and 5,920 words, a translation
 ends a word after its source. Real ones come with NMT_MODEL, an `out_dir` of `python -m headrace.nmt` or a checkpoint,
-and NMT_SOURCE, a file of sentences. Translations are then compared, too: `same` is the share that is equal.
+and NMT_SOURCE, a file of sentences. Translations are then compared, too: `same` is the share that is equal to those of
+`plain batched`. Not all are: a hypothesis counts the end of its sentence as a word only from the step after it, so that
+the order of those that are done can change once more, if the batch goes on. headrace never waits for others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """The programs in `benchmarks` measure what they say: the searches and steps that are compared agree."""
 
+import json
+
+import pytest
 import torch
-from benchmarks import bench_nmt_beam
+from benchmarks import bench_nmt_beam, gpu_nmt
 
 from headrace.nmt.decode import beam_search
 from tests.nmt.conftest import MakeBatch, MakeModel
@@ -26,3 +29,14 @@ def test_the_beam_benchmark_runs() -> None:
         torch.set_num_threads(threads)
     assert set(figures) == {"sentences/s", "plain batched", "plain alone", "times batched", "times alone"}
     assert all(value > 0 for value in figures.values())
+
+
+def test_the_program_for_a_gpu_runs_dry(capsys: pytest.CaptureFixture[str]) -> None:
+    gpu_nmt.main(["--dry-run"])
+    speed, score = (json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{"))
+    assert (speed["device"], speed["what"], score["what"]) == ("cpu", "speed", "score")
+    assert speed["words/s"] > 0
+    assert 0 <= speed["waiting"] < 1
+    assert not speed["reached"]
+    assert not score["reached"]
+    assert score["dev_bleu"] >= 0

@@ -41,6 +41,10 @@ class Translations(NamedTuple):
     scores_BK: Tensor  # log_probs after penalties: what they are ordered by
     alignments_BKTS: Tensor | None  # attention of each word to the source; none without attention
 
+    def cpu(self) -> Translations:
+        """Returns the same in the computer's own memory."""
+        return Translations(*(None if part is None else part.cpu() for part in self))  # type: ignore[arg-type]
+
     def words(self, sentence: int, hypothesis: int = 0) -> list[int]:
         """Returns the word ids of one hypothesis, without eos."""
         n = int(self.lengths_BK[sentence, hypothesis])

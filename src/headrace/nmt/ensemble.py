@@ -53,6 +53,11 @@ class Ensemble:
         return self.models
 
     @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.models[0].device
+
+    @property
     def dtype(self) -> torch.dtype:
         """The type of probabilities."""
         return self.models[0].dtype

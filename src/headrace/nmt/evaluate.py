@@ -82,7 +82,7 @@ class EvalSet:
         with torch.no_grad():
             for columns in self.loader:
                 batch = to_batch(columns)
-                total += float(fast.loss(model, batch)) * len(batch.src_BS)
+                total += float(fast.loss(model, batch.to(model.device))) * len(batch.src_BS)
                 words += int(batch.tgt_len_B.sum())
         return exp(total / words)
 

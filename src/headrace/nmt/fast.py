@@ -22,40 +22,62 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from headrace.nmt.attention import LuongAttention
 from headrace.nmt.cells import LSTMCell, Stack
 from headrace.nmt.gemm import linear, product
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Batch, Decoder, Encoder, Masks, Seq2Seq
-from headrace.nmt.recurrence import ROWS_OF_BATCH, AttentionDecoder, AttentionPlan, Layer, Packing, pack, round_up
+from headrace.nmt.recurrence import (
+    ROWS_OF_BATCH,
+    AttentionDecoder,
+    AttentionPlan,
+    Layer,
+    Packing,
+    lay_out,
+    pack,
+    round_up,
+)
 from headrace.nmt.sampled import sampled_cross_entropy
 
 __all__ = ["covers", "loss"]
 
+_SHUT = 1e4  # the logistic function of minus this is 0, of this 1
 ROWS_AT_ONCE = 256  # their logits should stay within the cache: 6 MB for 6,000 words
 
 States = list[tuple[Tensor, Tensor]]  # c_BU and h_BU of each layer
 
 
-def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
+def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None, *, padded: bool = False) -> Tensor:
     """Returns what `model.loss(batch, masks)` returns; its gradients come out of `backward()` in the same way.
 
     With a `compute_dtype` of 16 bits, matrix products outside of the recurrences take inputs of that precision where
     gradients are recorded; where there is no faster way, PyTorch's autocast says what does.
+
+    Args:
+        model: The model.
+        batch: The batch.
+        masks: Its dropout.
+        padded: Compute the padding, too, so that the same operations are done for all batches of a shape, and none
+            waits for the device: for models that are covered, and sources with words.
     """
     dtype = model.dtype
     if torch.is_grad_enabled() and model.hparams.compute_dtype != "float32":
         dtype = getattr(torch, model.hparams.compute_dtype)
     # Without words there is nothing to pack, which is rare enough to be left to the model.
-    if not covers(model.hparams) or model.spread or int(batch.src_len_B.min()) == 0:
+    if not padded and (not covers(model.hparams) or model.spread or int(batch.src_len_B.min()) == 0):
         sixteen = dtype != model.dtype
         with torch.autocast(model.projection_UV.device.type, dtype) if sixteen else contextlib.nullcontext():
             return model.loss(batch, masks)
     assert isinstance(model.encoder, Encoder)
     assert isinstance(model.decoder, Decoder)
     encoder_masks, decoder_masks, candidates = masks or Masks(None, None)
-    source, target = pack(batch.src_len_B), pack(batch.tgt_len_B)
+    if padded:
+        source = lay_out(batch.src_len_B, batch.src_BS.shape[1])
+        target = lay_out(batch.tgt_len_B, batch.tgt_BT1.shape[1] - 1)
+    else:
+        source, target = pack(batch.src_len_B), pack(batch.tgt_len_B)
     x_NU, y_NU = model.embed(source.take(batch.src_BS.t()), target.take(batch.tgt_in_TB))
     # The encoder has the sentences in the order of their sources, the decoder in that of their targets.
     rank_B = torch.empty_like(target.order_B)
@@ -89,7 +111,13 @@ def loss(model: Seq2Seq, batch: Batch, masks: Masks | None = None) -> Tensor:
     if candidates is not None:
         real = slice(target.real)
         losses_N = sampled_cross_entropy(output_NU[real], model.projection_UV, words_N[real], candidates)
+        losses_N = losses_N if target.padding_N is None else losses_N * ~target.padding_N
         return losses_N.sum() / len(batch.src_BS)
+    if target.padding_N is not None:  # on a device that has no use for logits that fit into a cache
+        words_N = words_N.masked_fill(target.padding_N, -100)
+        logits_NV = linear(output_NU, model.projection_UV, dtype=dtype)
+        how = {"reduction": "sum", "label_smoothing": model.smoothing, "ignore_index": -100}
+        return F.cross_entropy(logits_NV, words_N, **how) / len(batch.src_BS)  # type: ignore[arg-type]
     args = output_NU, model.projection_UV, words_N, target.real, dtype, model.smoothing
     total: Tensor = CrossEntropy.apply(*args)  # type: ignore[no-untyped-call]
     return total / len(batch.src_BS)
@@ -116,8 +144,9 @@ def lstm_cells(stack: Stack) -> list[LSTMCell]:
 def _sigmoid_weights(cell: LSTMCell) -> tuple[Tensor, Tensor]:
     """Returns kernel and bias of a cell for gates that are all sigmoids, the forget bias included."""
     units = len(cell.bias_G) // 4
-    doubled_G = cell.bias_G.new_tensor([1.0, 2.0, 1.0, 1.0]).repeat_interleave(units)
-    forget_G = cell.bias_G.new_tensor([0.0, 0.0, cell.forget_bias, 0.0]).repeat_interleave(units)
+    doubled_G, forget_G = torch.ones_like(cell.bias_G), torch.zeros_like(cell.bias_G)
+    doubled_G[units : 2 * units] = 2.0
+    forget_G[2 * units : 3 * units] = cell.forget_bias
     return cell.kernel_IG * doubled_G, cell.bias_G * doubled_G + forget_G
 
 
@@ -137,6 +166,10 @@ def _run_stack(
         width = x_NU.shape[1]
         dropped_NU = x_NU if masks is None else x_NU * masks[layer]
         gates_NG = linear(dropped_NU, kernel_IG[:width], bias_G, dtype)
+        if packing.padding_N is not None:  # nothing comes into c there, and nothing is forgotten: it stays
+            hold_G = torch.zeros_like(bias_G)
+            hold_G[: stack.units], hold_G[2 * stack.units : 3 * stack.units] = -_SHUT, _SHUT
+            gates_NG = gates_NG + packing.padding_N[:, None] * hold_G
         c_BU, h_BU = (zero_BU, zero_BU) if start is None else start[layer]
         h_NU, c_BU = Layer.apply(gates_NG, kernel_IG[width:], c_BU, h_BU, packing)  # type: ignore[no-untyped-call]
         ends.append((c_BU, h_NU[packing.last_B]))
@@ -169,8 +202,11 @@ def _run_attention(
     if attention.scale is not None:
         keys_NU = keys_NU * attention.scale
     contexts_NU = linear(memory_ND, attention.layer_CU[units:], dtype=dtype)
-    shut_BS = keys_NU.new_full((batch * longest,), -math.inf)
-    shut_BS[slot_N] = 0.0
+    if source.padding_N is not None:
+        shut_BS = torch.zeros_like(keys_NU[:, 0]).masked_fill(source.padding_N, -math.inf).view(longest, batch).t()
+    else:
+        shut_BS = keys_NU.new_full((batch * longest,), -math.inf)
+        shut_BS[slot_N] = 0.0
 
     kernels, biases = zip(*(_sigmoid_weights(cell) for cell in lstm_cells(decoder.stack)), strict=True)
     words_NU = y_NU if masks is None else y_NU * masks[0][:, :units]
@@ -180,7 +216,7 @@ def _run_attention(
         decoder.stack.residuals > 0,
         decoder.output_attention,
         [None] * len(kernels) if masks is None else [mask[:, -units:] for mask in masks],
-        shut_BS.view(batch, longest),
+        shut_BS.reshape(batch, longest),
     )
     output_NU: Tensor = AttentionDecoder.apply(  # type: ignore[no-untyped-call]
         plan,

@@ -148,6 +148,7 @@ class HParams:
         ("float32", "bfloat16", "float16"),
     )
     num_gpus: int = _flag(1, "from 2 on: layers are spread over so many GPUs; else one device is used")
+    device: str = _flag("", "where to compute, as cpu or cuda:1; empty: on a GPU, if there is one")
     num_intra_threads: int = _flag(0, "threads of one operation; 0: as many as there are cores")
 
     # Translation

@@ -154,7 +154,8 @@ class Translator:
             part = ids.take(np.array(rows))
             src_BS = torch.from_numpy(hr.pad(part, EOS)).long()
             with torch.inference_mode():
-                result = translate(model, src_BS, torch.from_numpy(part.lengths), self.hparams)
+                lengths_B = torch.from_numpy(part.lengths)
+                result = translate(model, src_BS.to(model.device), lengths_B.to(model.device), self.hparams).cpu()
             for b, row in enumerate(rows):
                 source = [word for word in texts[row].split(SEPARATORS) if word][: int(part.lengths[b])]
                 for k in range(min(n, result.ids_BKT.shape[1])):
@@ -198,6 +199,7 @@ class Translator:
             src_BS = src_BS if src_BS.shape[1] else around[1]
             batch = Batch(src_BS, lengths[0], torch.cat([around[0], tgt_BT, around[1]], dim=1), lengths[1])
             with torch.inference_mode():
+                batch = batch.to(model.device)
                 log_p_TB = model(batch).log_softmax(dim=2).gather(2, batch.tgt_out_TB[:, :, None])[:, :, 0]
                 totals_B = (log_p_TB * batch.real_TB).sum(dim=0)
             for row, total in zip(rows.tolist(), totals_B.tolist(), strict=True):

@@ -49,6 +49,10 @@ class Batch(NamedTuple):
     tgt_BT1: Tensor
     tgt_len_B: Tensor
 
+    def to(self, device: torch.device) -> Batch:
+        """Returns the batch on a device."""
+        return Batch(*(part.to(device, non_blocking=True) for part in self))
+
     @property
     def tgt_in_TB(self) -> Tensor:
         """The words that the decoder reads: sos, then each right word."""
@@ -308,7 +312,7 @@ class Seq2Seq(nn.Module):
         if not self.training:
             return Masks(None, None)
         count, dropout = self.hparams.num_sampled_softmax, self.hparams.dropout
-        candidates = draw_candidates(count, self.projection_UV.shape[1], generator) if count else None
+        candidates = draw_candidates(count, self.projection_UV.shape[1], generator, self.device) if count else None
         if dropout == 0.0:
             return Masks(None, None, candidates)
         n, source, target = len(batch.src_BS), batch.src_BS.shape[1], batch.tgt_BT1.shape[1] - 1
@@ -363,6 +367,11 @@ class Seq2Seq(nn.Module):
     def parts(self) -> tuple[Seq2Seq, ...]:
         """The models that translate, as an `Ensemble` has several."""
         return (self,)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.projection_UV.device
 
     @property
     def dtype(self) -> torch.dtype:

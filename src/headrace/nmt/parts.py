@@ -29,7 +29,8 @@ from headrace.nmt.hparams import HParams
 __all__ = ["PartError", "mark_of", "part_of", "torchrun_job", "translate_part"]
 
 POLL = 1.0  # seconds from one look at the folder to the next, and from one sign of life to the next
-_OF_PLACE = ("jobid", "num_intra_threads", "ckpt", "out_dir", "worker_timeout")  # may differ from program to program
+# What may differ from program to program.
+_OF_PLACE = ("jobid", "device", "num_intra_threads", "ckpt", "out_dir", "worker_timeout")
 _FILES = ("inference_input_file", "inference_output_file", "inference_ref_file")  # so may names of files
 
 

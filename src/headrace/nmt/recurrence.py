@@ -27,7 +27,7 @@ from torch.nn import functional as F
 from headrace.nmt.gemm import product, product_plus
 from headrace.nmt.model import steps
 
-__all__ = ["AttentionDecoder", "Layer", "Packing", "pack"]
+__all__ = ["AttentionDecoder", "Layer", "Packing", "lay_out", "pack"]
 
 
 ROWS_OF_BATCH, ROWS_OF_STEP = 64, 16  # what the numbers of rows are rounded up to
@@ -51,6 +51,7 @@ class Packing:
     previous_N: Tensor  # rows of the step before, for all rows but those of step 0
     last_B: Tensor  # last row of each sorted sentence
     reversed_N: Tensor  # reads each sentence from its end
+    padding_N: Tensor | None = None  # which rows are padding, where that is laid out, too
 
     def empty(self, like: Tensor, width: int) -> Tensor:
         """Makes packed rows to be filled; those without a meaning are zero."""
@@ -92,6 +93,32 @@ def pack(lengths_B: Tensor) -> Packing:
         previous_N=F.pad(starts_T[step_N[later] - 1] + sentence_N[later], (0, rest)),
         last_B=starts_T[sorted_B - 1] + torch.arange(batch, device=lengths_B.device),
         reversed_N=F.pad(starts_T[sorted_B[sentence_N] - 1 - step_N] + sentence_N, (0, rest)),
+    )
+
+
+def lay_out(lengths_B: Tensor, longest: int) -> Packing:
+    """Lays out all steps of a padded batch, the padding included.
+
+    Unlike with `pack`, what is where depends on the shape alone: a CUDA graph can be made of it. Sentences stay in
+    their order, and their padding at the end, also where they are read from it.
+    """
+    device, batch = lengths_B.device, len(lengths_B)
+    rows_N = torch.arange(longest * batch, device=device)
+    step_N, sentence_N = rows_N // batch, rows_N % batch
+    length_N = lengths_B[sentence_N]
+    slices = [slice(t * batch, (t + 1) * batch) for t in range(longest)]
+    at_B = torch.arange(batch, device=device)
+    return Packing(
+        order_B=at_B,
+        real=len(rows_N),
+        slices=slices,
+        wide=slices,
+        step_N=step_N,
+        sentence_N=sentence_N,
+        previous_N=rows_N[: len(rows_N) - batch],
+        last_B=(lengths_B - 1) * batch + at_B,
+        reversed_N=torch.where(step_N < length_N, length_N - 1 - step_N, step_N) * batch + sentence_N,
+        padding_N=step_N >= length_N,
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 
 import torch
 
-__all__ = ["prepare_process"]
+__all__ = ["place", "prepare_process"]
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 
@@ -31,3 +32,22 @@ def prepare_process(threads: int = 0) -> None:
         return  # another C library than glibc
     for threshold in (_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD):
         mallopt(threshold, 1 << 30)
+
+
+def place(device: str) -> torch.device:
+    """Returns where a model is to be: what the setting `device` names, else a GPU, if there is one.
+
+    Each of the processes that torchrun starts on a machine gets a GPU of its own.
+
+    Raises:
+        ValueError: There is no such device; the message says which there are.
+    """
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not device:
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % found) if found else torch.device("cpu")
+    kind, _, number = device.partition(":")
+    known = kind in ("cpu", "cuda") and (number.isdecimal() or number == "")
+    if not known or (kind == "cuda" and int(number or 0) >= found):
+        there = ", ".join(["cpu", *(f"cuda:{i}" for i in range(found))])
+        raise ValueError(f"device must be one of this machine's ({there}), got {device!r}")
+    return torch.device(device)

@@ -33,17 +33,20 @@ class Candidates(NamedTuple):
         return (-torch.expm1(self.tries * torch.log1p(-p))).log()
 
 
-def draw_candidates(count: int, vocabulary: int, generator: Generator | None = None) -> Candidates:
-    """Draws until there are `count` different words."""
+def draw_candidates(
+    count: int, vocabulary: int, generator: Generator | None = None, device: torch.device | None = None
+) -> Candidates:
+    """Draws until there are `count` different words, with the generator where it is, for the device."""
+    where = None if generator is None else generator.device
     seen: dict[int, None] = {}
     tries = 0
     while True:
-        draws = torch.rand(4 * count, generator=generator, dtype=torch.float64)
+        draws = torch.rand(4 * count, generator=generator, dtype=torch.float64, device=where)
         for word in (draws * math.log(vocabulary + 1.0)).exp().long().sub(1).clamp(0, vocabulary - 1).tolist():
             tries += 1
             seen.setdefault(word)
             if len(seen) == count:
-                return Candidates(torch.tensor(list(seen)), tries, vocabulary)
+                return Candidates(torch.tensor(list(seen), device=device), tries, vocabulary)
 
 
 def sampled_cross_entropy(output_NU: Tensor, projection_UV: Tensor, words_N: Tensor, candidates: Candidates) -> Tensor:

@@ -26,6 +26,7 @@ from headrace.nmt.checkpoint import Checkpoint
 from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
 from headrace.nmt.distributed import Ranks
 from headrace.nmt.evaluate import exp
+from headrace.nmt.graphs import GraphedLoss, pad_steps
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.infer import Translator
 from headrace.nmt.interrupt import Interrupt
@@ -36,7 +37,7 @@ from headrace.nmt.placement import find_gpus, place_layers, spread
 from headrace.nmt.pretrained import fill_embeddings
 from headrace.nmt.progress import Progress, Window
 from headrace.nmt.report import Report
-from headrace.nmt.runtime import prepare_process
+from headrace.nmt.runtime import place, prepare_process
 from headrace.nmt.subwords import CutPairs, prepare
 
 __all__ = ["DivergedError", "Result", "train"]
@@ -143,6 +144,10 @@ class Run:
 
     def __init__(self, hparams: HParams, out_dir: Path, report: Report, saved: Checkpoint | None, ranks: Ranks) -> None:
         self.hparams, self.out_dir, self.report, self.ranks = hparams, out_dir, report, ranks
+        try:
+            self.device = place(hparams.device)
+        except ValueError as error:
+            raise HParamError(str(error)) from None
         files, self.subwords = hparams, None
         with ranks.first_alone():
             if hparams.subword_size:
@@ -170,8 +175,15 @@ class Run:
                 report.line(line)
         self.evaluated = self.model  # what is evaluated and translates: a copy, if layers are on several GPUs
         if gpus := find_gpus(hparams):
+            self.device = torch.device("cpu")  # from which each layer takes what it needs
             self.evaluated = copy.deepcopy(self.model)
             spread(self.model, place_layers(hparams, len(gpus), len(self.vocabs.src), len(self.vocabs.tgt)), gpus)
+        else:
+            self.model.to(self.device)  # drawn on the CPU, for the first weights to be the same everywhere
+        alone = ranks.size == 1 and hparams.accumulate == 1 and not hparams.num_sampled_softmax
+        scaled = hparams.compute_dtype == "float16"
+        graphed = self.device.type == "cuda" and alone and not scaled and fast.covers(hparams)
+        self.graphs = GraphedLoss(self.model) if graphed else None
         self.optimizer = Optimizer(self.model.parameters(), hparams)
         self.progress = Progress() if saved is None else Progress.of(saved.progress)
         self.held: list[Batch] = []  # batches whose gradients are to make the next update,
@@ -309,11 +321,17 @@ class Run:
     def backward(self, batch: Batch) -> None:
         """Adds the gradient of this rank's share of a batch to what is held."""
         purpose = "dropout" + (f" {len(self.held)}" if self.held else "")
-        generator = torch.Generator().manual_seed(draw_seed(self.hparams, self.progress.step, purpose))
+        generator = torch.Generator(self.device).manual_seed(draw_seed(self.hparams, self.progress.step, purpose))
         model = self.model.train()
+        if self.graphs is not None and len(batch.src_BS) == self.hparams.batch_size:
+            steps = pad_steps(batch).to(self.device)
+            self.loss += self.graphs(steps, model.draw_masks(steps, generator)).item() * len(batch.src_BS)
+            model.eval()
+            self.held.append(batch)
+            return
         share, masks = self.ranks.share(model, batch, model.draw_masks(batch, generator))
         if size := len(share.src_BS):
-            loss = fast.loss(model, share, masks)
+            loss = fast.loss(model, share.to(self.device), masks)
             # Of several batches the sum is held until it is known how many sentences they have together.
             weight = size if self.hparams.accumulate > 1 else size / len(batch.src_BS)
             weight *= self.optimizer.scale
