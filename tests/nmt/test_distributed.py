@@ -75,7 +75,7 @@ def together(toy: Toy, folder: Path, tmp_path: Path) -> dict[str, HParams]:
         runs.write_text(json.dumps({name: dataclasses.asdict(hparams) for name, hparams in settings.items()}))
         program = Path(__file__).with_name("ranks.py")
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-        done = subprocess.run([*command, str(program), str(runs)], capture_output=True, text=True, timeout=300)
+        done = subprocess.run([*command, str(program), str(runs)], capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr[-3000:]
     return {name: HParams().replace(**settings) for name, settings in json.loads(runs.read_text()).items()}
 
@@ -123,11 +123,37 @@ def test_a_run_goes_on_with_another_number_of_ranks(together: dict[str, HParams]
     assert [step for step, _ in rest.curves["train_ppl"]] == [step for step, _ in whole.curves["train_ppl"]]
 
 
+def test_a_group_that_the_program_made_is_used_and_stays(toy: Toy, tmp_path: Path) -> None:
+    program = """
+import sys
+import torch
+from torch import distributed as dist
+from headrace.nmt.flags import parse_flags
+from headrace.nmt.hparams import HParams
+from headrace.nmt.train import train
+
+dist.init_process_group("gloo")
+for steps in (3, 5):  # two runs in one group
+    result = train(HParams().replace(**parse_flags(sys.argv[1:])).replace(num_train_steps=steps), quiet=True)
+    dist.barrier()
+torch.save(result.translator.model.state_dict(), f"{sys.argv[-1].split('=')[1]}/weights{dist.get_rank()}")
+"""
+    port, hparams = free_port(), toy(dropout=0.0, optimizer="sgd")
+    out_dir = tmp_path / "both"
+    arguments = "-c", program, *flags(hparams.replace(out_dir=None)), f"--out_dir={out_dir}"
+    for code, _, err in map(finish, [start(rank, port, *arguments) for rank in (0, 1)]):
+        assert code == 0, err
+    one = train(hparams.replace(num_train_steps=5), quiet=True)
+    for rank in (0, 1):
+        assert_close(torch.load(out_dir / f"weights{rank}", weights_only=True), one.translator.model.state_dict())
+    assert len(list(out_dir.glob("log_*"))) <= 2  # rank 0's
+
+
 # What may go wrong ---------------------------------------------------------------------------------------------------
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err
 
 

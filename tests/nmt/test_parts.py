@@ -76,11 +76,11 @@ def test_job_0_waits_for_one_that_works(job: Job, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Translator, "nbest", slow)
     found: list[list[str]] = []
     late = threading.Thread(target=lambda: run(job(1), tmp_path))
-    first = threading.Thread(target=lambda: found.append(run(job(0), tmp_path)))
+    first = threading.Thread(target=lambda: found.append(run(job(0, worker_timeout=4), tmp_path)))
     run(job(2), tmp_path)
     late.start()
     first.start()
-    first.join(2.0)  # twice the time after which it would give up one that gives no sign of life
+    first.join(5.0)  # longer than the time after which it would give up one that gives no sign of life
     assert first.is_alive()
     go.set()
     first.join(60)

@@ -39,7 +39,7 @@ def test_a_run_of_many_lives_is_the_run_of_one(toy: Toy, tmp_path: Path, name: s
     given = {"settings": dataclasses.asdict(hparams), "lives": lives, "seed": 11}
     program = Path(__file__).with_name("lives.py")
     done = subprocess.run(
-        [sys.executable, str(program), json.dumps(given)], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, str(program), json.dumps(given)], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout)

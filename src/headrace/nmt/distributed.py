@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch import distributed as dist
-from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 from torch.distributed.rendezvous import rendezvous
 
 import headrace as hr
@@ -62,17 +62,23 @@ class Ranks:
     def join(cls) -> Iterator[Ranks]:
         """Meets the other processes that torchrun started; without it this one is alone.
 
+        Those that have met already, in a group that the program made, stay together in it.
+
         Raises:
             RankError: They do not come.
         """
-        if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys() or dist.is_initialized():
+        if dist.is_initialized():
+            _meetings.append(None)
+            store = PrefixStore(f"headrace.nmt/{len(_meetings)}", _get_default_store())
+            yield cls(dist.get_rank(), dist.get_world_size(), store)
+            return
+        if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys():
             yield cls()
             return
         with _together(int(os.environ["RANK"])):
-            if not _meetings:
-                _meetings.append(next(rendezvous("env://")))
-            store, rank, size = _meetings[0]
-            _meetings.append(None)
+            found = next((meeting for meeting in _meetings if meeting), None) or next(rendezvous("env://"))
+            store, rank, size = found
+            _meetings.append(found)
             store = PrefixStore(f"headrace.nmt/{len(_meetings)}", store)
             backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
             dist.init_process_group(backend, store=store, rank=rank, world_size=size)
