@@ -20,7 +20,8 @@ from headrace.engine.verdict import Advice
 
 if TYPE_CHECKING:
     from headrace.engine.crew import Crew, Method
-    from headrace.engine.processes import HOLD, Job, ProcessRun
+    from headrace.engine.job import Job
+    from headrace.engine.processes import HOLD, ProcessRun
     from headrace.engine.seat import Seat
 
 __all__ = [
@@ -49,7 +50,7 @@ __all__ = [
 _LATER = {
     "HOLD": "processes",
     "Crew": "crew",
-    "Job": "processes",
+    "Job": "job",
     "Method": "crew",
     "ProcessRun": "processes",
     "Seat": "seat",

@@ -17,6 +17,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+Message = tuple[Any, list[int]]
+"""What was sent, and descriptors that came with it."""
+
 _HEAD = struct.Struct("<QI")  # bytes of the message, descriptors that come with it
 _MOST_FDS = 8
 _CHUNK = 1 << 18
@@ -118,6 +121,15 @@ class Channel:
             return
         except OSError:  # gone: whoever waits for its messages learns it from `collect`
             self._outbox.clear()
+
+    def received(self) -> Iterator[Message]:
+        """For who receives blocking: all messages that have come so far; descriptors are the caller's to close."""
+        with contextlib.suppress(BlockingIOError):
+            while not self._ended:
+                self._read(socket.MSG_DONTWAIT)
+        while self._is_whole():
+            message, count = self._take()
+            yield message, [self._fds.popleft() for _ in range(count)]
 
     def collect(self) -> Iterator[tuple[Any, list[io.FileIO]]]:
         """All messages that have come so far; descriptors as open files, which close themselves if they get lost.

@@ -50,6 +50,10 @@ class Crew:
     doesn't grow as reference counts are written into pages that processes share. A job that can't be sent is inherited
     by forking, if that is safe.
 
+    Attributes:
+        pace: Seconds that a piece took in the last run; None: not known.
+        cuts: Whether pieces may be cut, as far as is known.
+
     Args:
         workers: How many a run has.
         method: `"auto"`, or how to start them: `"fork"` (of this process, the job inherited, whatever threads there
@@ -63,6 +67,8 @@ class Crew:
         self.resting: list[Worker] = []
         self.lends = True
         self.shelf = Shelf()
+        self.pace: float | None = None
+        self.cuts = workers > 1
         self._birthright: int | None = None  # what workers that inherited the job have for a key
         self._parcels: _Parcels = {}
         self._is_large = True  # whether packing the job takes long; not known yet

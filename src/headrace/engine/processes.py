@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import logging
 import os
-import pickle
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic
 
 from headrace.clock import Clock
 from headrace.engine.crew import Contract, Crew, dismiss
+from headrace.engine.cuts import Carried, Cut, Cuts, Descriptors, Seconds, in_turn, is_part, is_worth_it, piece_of
 from headrace.engine.feed import Feed
 from headrace.engine.freight import pack
 from headrace.engine.interrupts import undisturbed
+from headrace.engine.job import Job
 from headrace.engine.result import P, Result
-from headrace.engine.seat import Seat
 from headrace.engine.shelf import Parked
 from headrace.engine.stats import Observer
+from headrace.engine.undone import remedy, worker_error
 from headrace.engine.waiting import Waiting, check_process
-from headrace.engine.worker import Failure
 from headrace.engine.workers import Worker
-from headrace.errors import StuckError, WorkerDiedError, WorkerError
+from headrace.errors import StuckError, WorkerDiedError
 
 _log = logging.getLogger("headrace")
 
@@ -36,21 +34,8 @@ _STUCK = 0.25  # seconds after which a piece may be called slow
 _SLOW = 8.0  # times the average that a slow piece takes
 _STRETCH = 4  # times the usual number of pieces that may be ahead of a slow one
 
-P_contra = TypeVar("P_contra", contravariant=True)
-
 HOLD: Any = object()
 """Given by pieces in the place of one that depends on the results before it: it is asked for again after the next."""
-
-
-class Job(Protocol[P_contra]):
-    """What worker processes are to do. It is sent to them by pickling."""
-
-    def open(self, seat: Seat) -> Callable[[P_contra, Clock], Any]:
-        """Called in each worker as a run begins; gives what carries out one piece.
-
-        If that has a method `restart(seat)`, it is called when a further run goes on with what an earlier one opened.
-        """
-        ...
 
 
 @dataclass(slots=True)
@@ -87,6 +72,8 @@ class ProcessRun(Generic[P]):
         setup: Given to the job as it is opened, in the worker (`Seat.setup`).
         retries: How often a piece is tried again whose worker dies in it.
         name_of: Says what a piece is, for messages; None: they tell its number.
+        cut: Cuts pieces into parts, for as many as there are workers while a run begins, if they take long. What `job`
+            opens carries out parts, too, and has a method `join(piece, values, clock)`.
 
     Raises:
         NotPicklableError: If the job can't be sent to workers.
@@ -109,6 +96,7 @@ class ProcessRun(Generic[P]):
         setup: object = None,
         retries: int = 2,
         name_of: Callable[[P], str] | None = None,
+        cut: Cut | None = None,
     ) -> None:
         self._closed = True  # until there is something to close
         self._crew = crew
@@ -124,6 +112,8 @@ class ProcessRun(Generic[P]):
         self._setup = setup
         self._retries = retries
         self._name_of = name_of
+        self._cut = cut if crew.cuts and seat_of is None and is_worth_it(crew.pace) else None
+        self._cuts = Cuts()
         self._tasks: dict[int, _Task[P]] = {}  # of which the consumer hasn't got the result
         self._ready: dict[int, Result[P] | Parked[P]] = {}
         self._taken = 0
@@ -162,6 +152,9 @@ class ProcessRun(Generic[P]):
             dismiss(self._workers)
             self._workers.clear()
             self._shelf.arena = None
+            self._cuts.clear()
+            for number in filter(is_part, [*self._tasks]):
+                del self._tasks[number]
         self._begin(fresh=True)
         for number in sorted(self._tasks.keys() - self._ready.keys()):
             self._send(self._tasks[number])
@@ -249,7 +242,7 @@ class ProcessRun(Generic[P]):
             pass
 
     def _has_room(self, limit: int) -> bool:
-        ahead = len(self._tasks)
+        ahead = sum(not is_part(number) for number in self._tasks)
         if ahead == 0:
             return True
         return ahead < limit and (ahead + 1) * self._shelf.typical <= self._max_bytes
@@ -270,8 +263,14 @@ class ProcessRun(Generic[P]):
         if self._seat_of is not None:
             seat = self._seat_of(piece)
         task = _Task(number, piece, self._turn() if seat is None else seat)
+        parts = self._cut(piece) if self._cut is not None and number < len(self._workers) else ()
         self._tasks[number], self._taken, feed.held[:] = task, number + 1, ()
-        self._send(task)
+        if len(parts) < 2:
+            self._send(task)
+            return True
+        for i, part in enumerate(self._cuts.begin(number, len(parts))):
+            self._tasks[part] = _Task(part, parts[i], (number + i) % len(self._workers))
+            self._send(self._tasks[part])
         return True
 
     def _fail(self, task: _Task[P], error: BaseException, clock: Clock | None = None) -> None:
@@ -284,14 +283,19 @@ class ProcessRun(Generic[P]):
 
     def _send(self, task: _Task[P]) -> None:
         worker = self._workers[task.seat]
-        arena = self._shelf.arena
+        arena = None if is_part(task.number) else self._shelf.arena
         slot = arena.take() if arena is not None else None
         if slot is not None and worker.arena is not arena:
             worker.channel.post(("arena", slot.arena.slot_bytes), [slot.arena.fd])
             worker.arena = arena
         worker.pending[self._run, task.number] = slot
         try:
-            worker.channel.post(("piece", self._run, task.number, task.piece, -1 if slot is None else slot.number))
+            what = (self._run, task.number, task.piece, -1 if slot is None else slot.number)
+            if task.number in self._cuts:
+                carried = self._cuts.carried(task.number)
+                worker.channel.post(("join", *what, [one.label for one in carried]), Descriptors(carried))
+            else:
+                worker.channel.post(("piece", *what))
         except Exception as error:
             del worker.pending[self._run, task.number]
             try:
@@ -336,17 +340,42 @@ class ProcessRun(Generic[P]):
             for file in files:
                 file.close()
             return
+        if is_part(number):
+            self._take_in_part(number, seat, Carried(rest[0], rest[1], files) if kind == "done" else None, rest[-1][0])
+            return
         clock = Clock(seat)
         clock.seconds, clock.began, clock.ended = rest[-1]
+        clock.seconds = self._cuts.end(number, clock.seconds)
         self._finished += 1
         self._seconds += clock.seconds.get("piece", (0.0, 0.0))[0]
         if kind == "failed":
-            self._fail(task, _worker_error(rest[0], seat, worker.pid), clock)
+            self._fail(task, worker_error(rest[0], seat, worker.pid), clock)
         else:
             stream, sizes, used, _ = rest
             self._ready[number] = self._shelf.park(
                 task.piece, stream, sizes, slot, used >= 0, files, clock, self._limit
             )
+
+    def _take_in_part(self, number: int, seat: int, carried: Carried | None, seconds: Seconds) -> None:
+        piece = piece_of(number)
+        if carried is None:
+            self._crew.cuts, self._cut = False, None
+            self._make_whole(number)
+        else:
+            del self._tasks[number]
+            self._cuts.keep(number, carried, seconds)
+            self._tasks[piece].seat = seat
+        if not self._cuts.is_waiting(piece):
+            self._send(self._tasks[piece])
+
+    def _make_whole(self, number: int) -> int:
+        """If a number is that of a part: its piece is to be done without what has come of it. Gives the piece."""
+        piece = piece_of(number)
+        if is_part(number) and piece in self._cuts:
+            self._cuts.end(piece, {})
+            for part in [part for part in self._tasks if is_part(part) and piece_of(part) == piece]:
+                del self._tasks[part]
+        return piece
 
     # trouble ---------------------------------------------------------------------------------------------------------
 
@@ -360,9 +389,8 @@ class ProcessRun(Generic[P]):
             current = worker.page.current()
             if current is None or current[0] != self._run or current[3] < slow:
                 continue
-            waiting = sorted(
-                n for n, task in self._tasks.items() if task.seat == seat and n != current[1] and n not in self._ready
-            )
+            undone = (n for n in self._tasks if n not in self._ready and n != current[1] and n not in self._cuts)
+            waiting = sorted((n for n in undone if self._tasks[n].seat == seat), key=in_turn)
             for number in waiting[: len(idle)]:
                 worker.page.take_away(number)
                 self._tasks[number].seat = idle.pop()
@@ -380,17 +408,17 @@ class ProcessRun(Generic[P]):
             self._poll.unregister(worker.pidfd)
         current = worker.page.current()
         mine = (n for (run, n) in worker.pending if run == self._run and n in self._tasks and n not in self._ready)
-        left = sorted(n for n in mine if self._tasks[n].seat == seat)
+        left = sorted({self._make_whole(n) for n in [n for n in mine if self._tasks[n].seat == seat]})
         with undisturbed():
             worker.bury(1.0)
         report = self._obituary(worker, seat, current)
         if left:
-            culprit = current[1] if current is not None and current[1] in left else left[0]
+            culprit = piece_of(current[1]) if current is not None and piece_of(current[1]) in left else left[0]
             task = self._tasks[culprit]
             task.deaths += 1
             if task.deaths > self._retries:
                 left.remove(culprit)
-                text = f"{report}; {task.deaths} workers have died at it, so it is given up. {_remedy(worker.exitcode)}"
+                text = f"{report}; {task.deaths} workers have died at it, so it is given up. {remedy(worker.exitcode)}"
                 self._fail(task, WorkerDiedError(text, worker.pid, worker.exitcode))
         _log.warning("%s; another takes its place", report)
         self._contract.prepare()
@@ -409,6 +437,7 @@ class ProcessRun(Generic[P]):
         return f"worker process {seat} (pid {worker.pid}) {worker.how_it_ended()}{where}{peak}"
 
     def _name(self, number: int) -> str:
+        number = piece_of(number)
         task = self._tasks.get(number)
         return f"piece {number}" if task is None or self._name_of is None else self._name_of(task.piece)
 
@@ -435,8 +464,10 @@ class ProcessRun(Generic[P]):
         with undisturbed():
             self._closed = True
             self._feed.close()
-            for waiting in (self._tasks, self._ready, self.held):
+            for waiting in (self._tasks, self._ready, self.held, self._cuts):
                 waiting.clear()
+            if self._finished:
+                self._crew.pace = self._seconds / self._finished
             if self._amid:  # nobody knows what has become of what they were told
                 dismiss(self._workers)
                 self._shelf.arena = None
@@ -450,17 +481,3 @@ class ProcessRun(Generic[P]):
     def __del__(self) -> None:
         if hasattr(self, "_process") and not sys.is_finalizing():  # at the very end, the crew's end is enough
             self.close()
-
-
-def _remedy(exitcode: int | None) -> str:
-    if exitcode == -signal.SIGKILL:
-        return "If the system ran out of memory, make batches smaller or take fewer workers."
-    return "Read it without workers to see what ends the process."
-
-
-def _worker_error(failure: Failure, seat: int, pid: int) -> WorkerError:
-    original: Any = None
-    if failure.pickled is not None:
-        with contextlib.suppress(Exception):  # a class whose errors can't be built from their args
-            original = pickle.loads(failure.pickled)
-    return WorkerError(seat, pid, failure.name, failure.text, original if isinstance(original, BaseException) else None)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from mmap import mmap
@@ -18,7 +19,8 @@ from typing import Any
 
 from headrace.clock import Clock
 from headrace.engine.arena import aligned, make_segment, total_bytes, write_buffers
-from headrace.engine.channel import Channel
+from headrace.engine.channel import Channel, Message
+from headrace.engine.cuts import check_plain, is_part, open_carried
 from headrace.engine.freight import open_parcel, pack
 from headrace.engine.seat import Page, Seat
 
@@ -30,6 +32,7 @@ _THREAD_POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "
 #   ("begin", run, id, count, setup, fresh, sys.path, working directory)
 #   ("arena", slot bytes)   with its descriptor      where results are put
 #   ("piece", run, number, piece, slot)
+#   ("join", run, number, piece, slot, parts)  with their descriptors; comes before pieces that wait
 #   ("end", run, keep)                               the run is over; keep: the opened job is used again
 # from a worker:
 #   ("done", run, number, stream, sizes, slot or -1, clock)   -1 with buffers: a segment's descriptor
@@ -104,6 +107,7 @@ class _Worker:
         self._slot_bytes = 0
         self._id = 0
         self._pid = os.getpid()
+        self._waiting: deque[Message] = deque()
 
     def run(self) -> None:
         """Until the other end is gone."""
@@ -112,12 +116,28 @@ class _Worker:
             "begin": self._begin,
             "arena": self._take_arena,
             "piece": self._carry_out,
+            "join": self._join,
             "end": self._end,
         }
         with contextlib.suppress(EOFError, OSError):
             while True:
-                (kind, *what), fds = self._channel.receive()
+                (kind, *what), fds = self._next()
                 asked_for[kind](*what, *fds)
+
+    def _next(self) -> Message:
+        """What is to be done now. A piece that only has to be put together is somebody's next one already."""
+        waiting = self._waiting
+        if not waiting:
+            waiting.append(self._channel.receive())
+        waiting += self._channel.received()
+        for i, (message, _) in enumerate(waiting):
+            if message[0] == "join":
+                first = waiting[i]
+                del waiting[i]
+                return first
+            if message[0] != "piece":
+                break
+        return waiting.popleft()
 
     # jobs ------------------------------------------------------------------------------------------------------------
 
@@ -167,7 +187,22 @@ class _Worker:
         finally:
             os.close(fd)
 
+    def _join(self, run: int, number: int, piece: Any, slot: int, labels: Any, *fds: int) -> None:
+        def join(work: Any, clock: Clock) -> Any:
+            return work.join(piece, open_carried(labels, fds), clock)
+
+        self._do(run, number, slot, join)
+
     def _carry_out(self, run: int, number: int, piece: Any, slot: int) -> None:
+        def carry_out(work: Any, clock: Clock) -> Any:
+            value = work(piece, clock)
+            if is_part(number):
+                check_plain(value)
+            return value
+
+        self._do(run, number, slot, carry_out)
+
+    def _do(self, run: int, number: int, slot: int, what: Callable[[Any, Clock], Any]) -> None:
         if not self._page.is_wanted(run, number):
             self._channel.send(("skipped", run, number))
             return
@@ -179,7 +214,7 @@ class _Worker:
                 raise job.failure
             assert job.work is not None
             with clock.stage("piece"):
-                value = job.work(piece, clock)
+                value = what(job.work, clock)
             self._end_if_forked()
             with clock.stage("send"):
                 stream, buffers = pack(value)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import getitem
 from typing import Any
+
+from torch.utils.data import Subset
 
 from headrace.clock import Clock
 from headrace.errors import add_note
@@ -15,6 +18,8 @@ from headrace.torch.columns import Take, columns_of
 
 At = Callable[[int], None]
 """Is told which record of its piece a worker is at."""
+Begin = Callable[[int], None]
+"""Is told which part of its piece comes now."""
 
 
 @dataclass(slots=True)
@@ -44,6 +49,21 @@ class Extra:
     state: Any = None
 
 
+PARTS = 8
+"""A batch has at most so many parts, each with random numbers of its own, and then those of its collation."""
+_SMALLEST = 4  # samples of a part: seeding takes as long as reading some small ones
+
+
+def part_size(samples: int) -> int:
+    """Samples in each part of a batch but the last; it depends on nothing else, so numbers don't either.
+
+    Example:
+        >>> part_size(256), part_size(20), part_size(3)
+        (32, 4, 4)
+    """
+    return max(_SMALLEST, -(-samples // PARTS))
+
+
 class MapFetcher:
     """Reads batches, or single samples, of a dataset that is read by keys.
 
@@ -61,35 +81,66 @@ class MapFetcher:
         self.collate: Callable[[Any], Any] = quick_collate if default else collate_fn
         self.take: Take | None = columns_of(dataset) if default and batched else None
         self._bulk = batched and bool(getattr(dataset, "__getitems__", None))
+        self.has_parts = batched and self.take is None and _reads_apart(dataset)
         self._skip = skip
 
-    def __call__(self, keys: Any) -> Any:
-        """The batch of some keys, read by whoever asks."""
-        if self.take is not None:
-            return self.take(keys)
-        if self._skip:
-            return self.skipping(keys)
-        return self.collate(self.read(keys))
+    def __call__(self, keys: Any, begin: Begin | None = None) -> Any:
+        """The batch of some keys, read by whoever asks; `begin` is called as each part but the first one begins."""
+        return self.timed(keys, _NO_CLOCK, begin=begin)
 
-    def timed(self, keys: Any, clock: Clock, at: At | None = None) -> Any:
+    def timed(self, keys: Any, clock: Clock | _NoClock, at: At | None = None, begin: Begin | None = None) -> Any:
         """The batch of some keys, with a note of where the time goes and of which record is being read."""
         if self.take is not None:
             with clock.stage("read"):
                 return self.take(keys)
-        if self._skip:
-            with clock.stage("fetch"):
-                return self.skipping(keys)
         with clock.stage("fetch"):  # code of the user's
-            data = self.read(keys, at)
+            data, left_out = self.samples(keys, at, begin)
         with clock.stage("collate"):
-            return self.collate(data)
+            return self.finish(keys, data, left_out, begin)
 
-    def read(self, keys: Any, at: At | None = None) -> Any:
-        """The samples of some keys, or the one of a key."""
+    def samples(self, keys: Any, at: At | None = None, begin: Begin | None = None) -> tuple[Any, list[Skipped]]:
+        """The samples of some keys (of a single key, its sample in a list), and what was left out of them."""
         if not self.batched:
-            return self._read_one(keys)
-        if self._bulk:
-            return self._read_bulk(keys)
+            return self._read([keys], at, [])
+        if not self.has_parts:
+            return self._read(keys, at, [])
+        keys = keys if type(keys) is list or type(keys) is tuple else list(keys)
+        size = part_size(len(keys))
+        if len(keys) <= size:
+            return self._read(keys, at, [])
+        data: list[Any] = []
+        left_out: list[Skipped] = []
+        for first in range(0, len(keys), size):
+            if first and begin is not None:
+                begin(first // size)
+            data += self._read(keys[first : first + size], at, left_out)[0]
+        return data, left_out
+
+    def some(self, keys: Any, at: At | None = None) -> tuple[Any, list[Skipped]]:
+        """As `samples`, of one part of a batch."""
+        return self._read(keys, at, [])
+
+    def finish(self, keys: Any, data: Any, left_out: list[Skipped], begin: Begin | None = None) -> Any:
+        """The batch of samples that have been read."""
+        if begin is not None and self.has_parts and len(keys) > part_size(len(keys)):
+            begin(PARTS)
+        if not self._skip:
+            return self.collate(data if self.batched else data[0])
+        if not len(data):
+            return Extra(has_batch=False, skipped=left_out)
+        try:
+            batch = self.collate(data if self.batched else data[0])
+        except Exception as error:
+            which = list(keys) if self.batched else keys
+            return Extra(has_batch=False, skipped=[*left_out, _skipped(which, error)])
+        return Extra(batch, skipped=left_out) if left_out else batch
+
+    def _read(self, keys: Any, at: At | None, left_out: list[Skipped]) -> tuple[Any, list[Skipped]]:
+        if self._skip:
+            return self._read_what_can_be(keys, left_out), left_out
+        return (self._read_bulk(keys) if self._bulk else self._read_each(keys, at)), left_out
+
+    def _read_each(self, keys: Any, at: At | None) -> list[Any]:
         keys = keys if type(keys) is list or type(keys) is tuple else list(keys)
         data: list[Any] = []
         try:
@@ -124,34 +175,33 @@ class MapFetcher:
         except StopIteration as error:
             raise _stopped(keys) from error
 
-    def skipping(self, keys: Any) -> Any:
-        """The batch of those keys that can be read."""
-        left_out: list[Skipped] = []
-        if not self.batched:
-            try:
-                return self.collate(self._read_one(keys))
-            except Exception as error:
-                return Extra(has_batch=False, skipped=[_skipped(keys, error)])
-        data: list[Any] | None = None
+    def _read_what_can_be(self, keys: Any, left_out: list[Skipped]) -> Any:
         if self._bulk:
+            with contextlib.suppress(Exception):  # one of them, or more: they are read one by one
+                return self._read_bulk(keys)
+        data: list[Any] = []
+        for key in keys:
             try:
-                data = self._read_bulk(keys)
-            except Exception:
-                data = None  # one of them, or more: they are read one by one
-        if data is None:
-            data = []
-            for key in keys:
-                try:
-                    data.append(self._read_one(key))
-                except Exception as error:
-                    left_out.append(_skipped(key, error))
-        if not len(data):
-            return Extra(has_batch=False, skipped=left_out)
-        try:
-            batch = self.collate(data)
-        except Exception as error:
-            return Extra(has_batch=False, skipped=[*left_out, _skipped(list(keys), error)])
-        return Extra(batch, skipped=left_out) if left_out else batch
+                data.append(self._read_one(key))
+            except Exception as error:
+                left_out.append(_skipped(key, error))
+        return data
+
+
+def _reads_apart(dataset: Any) -> bool:
+    """Whether it is all the same to a dataset if a batch is read at once or in parts."""
+    if type(dataset) is Subset:  # it hands lists on to a dataset that takes them
+        return _reads_apart(dataset.dataset)
+    return getattr(dataset, "__getitems__", None) is None
+
+
+class _NoClock:
+    def stage(self, name: str) -> contextlib.AbstractContextManager[None]:
+        return _NOTHING
+
+
+_NO_CLOCK = _NoClock()
+_NOTHING = contextlib.nullcontext()
 
 
 def name(error: Exception, key: Any) -> None:

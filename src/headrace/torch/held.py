@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from headrace.attributes import attributes
-from headrace.torch.randomness import words
+from headrace.torch.randomness import of_part, words
 from headrace.torch.twisters import ProcessGenerators
 
 _log = logging.getLogger("headrace")
@@ -143,10 +143,10 @@ def digest(generator: Any) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
-def seed_held(generators: list[Any], digests: list[int], epoch: int, key: int) -> None:
-    """Seeds a dataset's own generators for one piece: from the state that they had in the beginning, and the piece."""
+def seed_held(generators: list[Any], digests: list[int], epoch: int, key: int, part: int = 0) -> None:
+    """Seeds a dataset's own generators for a part of one piece: from the state that they had in the beginning."""
     for generator, origin in zip(generators, digests, strict=False):
-        numbers = words(origin, epoch, key, 1)
+        numbers = words(origin, epoch, key, of_part(part, held=True))
         if isinstance(generator, np.random.Generator):
             kind: Any = type(generator.bit_generator)
             generator.bit_generator.state = kind(numbers[0]).state

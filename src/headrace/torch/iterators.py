@@ -295,13 +295,22 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         try:
             if self._gathers:
                 return key, self._fetch(keys), None
-            if self._held:
-                seed_held(self._held, self._runtime.digests, self._epoch.number, key)
-            return key, self._guard.run((self._base_seed, self._epoch.resets, key), self._fetch, keys), None
+            return key, self._guard.run((self._base_seed, self._epoch.resets, key), self._read, (key, keys)), None
         except StopIteration as error:
             return key, None, _no_stop(error)
         except Exception as error:
             return key, None, error
+
+    def _read(self, piece: Piece) -> Any:
+        key, keys = piece
+
+        def begin(part: int) -> None:
+            seed_held(self._held, self._runtime.digests, self._epoch.number, key, part)
+            if part:
+                self._guard.part(part)
+
+        begin(0)  # here, as the piece may be done once more
+        return self._fetch(keys, begin)
 
     def _pull_sample(self) -> Pulled:
         number = self._number

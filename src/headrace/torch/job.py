@@ -15,7 +15,7 @@ import torch
 from headrace.clock import Clock
 from headrace.engine import Seat
 from headrace.torch import held, randomness, twisters
-from headrace.torch.fetch import Extra, MapFetcher, Skipped
+from headrace.torch.fetch import PARTS, Begin, Extra, MapFetcher, Skipped, part_size
 from headrace.torch.info import become, has_looked, make_info
 from headrace.torch.streams import End, Stream
 
@@ -52,6 +52,30 @@ class Place:
     batches: int = 0
     state: Any = None
     ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a batch.
+
+    Attributes:
+        key: What the batch's random numbers come from.
+        number: The part's number in the batch.
+        keys: Its keys.
+    """
+
+    key: int
+    number: int
+    keys: Any
+
+
+def cut(piece: tuple[int, Any]) -> list[Part]:
+    """The parts of a batch."""
+    key, keys = piece
+    if type(keys) is not list and type(keys) is not tuple:
+        return []
+    size = part_size(len(keys))
+    return [Part(key, first // size, keys[first : first + size]) for first in range(0, len(keys), size)]
 
 
 @dataclass(slots=True)
@@ -111,6 +135,9 @@ class Work:
             self._seeds = (not python, not numpy, not torch_)
             self._init_divides = uses_its_argument(job.worker_init_fn)
         self._held = held.held_generators(job.dataset, job.collate_fn)
+        self._watch = twisters.Watch(python=self._seeds[0], numpy=self._seeds[1])
+        self._draws: bool | None = None if self._watch.can_see else True  # None: not known yet
+        self._lightly = False
         self._begin()
 
     def _enter(self, seat: Seat) -> None:
@@ -126,11 +153,13 @@ class Work:
         self._enter(seat)
         self._begin()
 
-    def seed(self, key: int) -> None:
-        """Makes the random numbers of a piece its own."""
+    def seed(self, key: int, part: int = 0) -> None:
+        """Makes the random numbers of a piece, or of one of its parts, its own."""
         setup = self._setup
         python, numpy, torch_ = self._seeds
-        numbers = randomness.words(setup.base_seed, setup.epoch, key)
+        if self._lightly:
+            python = numpy = False
+        numbers = randomness.words(setup.base_seed, setup.epoch, key, randomness.of_part(part))
         if not torch_:
             randomness.seed_piece(numbers, python=python, numpy=numpy, torch_=False)
         else:
@@ -138,13 +167,65 @@ class Work:
             if "torch.cuda" in sys.modules and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
                 torch.cuda.manual_seed(numbers[3] >> 1)
         if self._held:
-            held.seed_held(self._held, setup.digests, setup.number, key)
+            held.seed_held(self._held, setup.digests, setup.number, key, part)
 
-    def __call__(self, piece: tuple[int, Any], clock: Clock) -> Any:
-        """The batch of some keys; `piece` is (what its random numbers come from, keys)."""
+    def __call__(self, piece: tuple[int, Any] | Part, clock: Clock) -> Any:
+        """The batch of some keys; `piece` is (what its random numbers come from, keys). Of a part its samples."""
+        if isinstance(piece, Part):
+            part = piece
+            with clock.stage("fetch"):
+                return self._with_numbers(part.key, part.number, lambda _: self._fetch.some(part.keys, self._seat.at))
         key, keys = piece
-        self.seed(key)
-        return self._fetch.timed(keys, clock, self._seat.at)
+        return self._with_numbers(key, 0, lambda begin: self._fetch.timed(keys, clock, self._seat.at, begin))
+
+    def join(self, piece: tuple[int, Any], parts: list[tuple[list[Any], list[Skipped]]], clock: Clock) -> Any:
+        """The batch of samples that have been read by parts."""
+        key, keys = piece
+        data = [sample for samples, _ in parts for sample in samples]
+        left_out = [one for _, skipped in parts for one in skipped]
+        with clock.stage("collate"):
+            return self._with_numbers(key, PARTS, lambda _: self._fetch.finish(keys, data, left_out))
+
+    def _with_numbers(self, key: int, part: int, read: Callable[[Begin], Any]) -> Any:
+        """Does what is to have the random numbers of a piece, from a part of it on.
+
+        Seeding the generators of Python and NumPy takes longer than many a small sample. While nothing has drawn from
+        them it is left out; what then turns out to draw is undone and done again.
+        """
+        if self._draws is False:
+            saved, self._lightly = self._watch.save(), True
+            try:
+                value = self._seeded(key, part, read)
+            except Exception:
+                if self._watch.are_as(saved):
+                    raise
+            else:
+                if self._watch.are_as(saved):
+                    return value
+                del value
+            finally:
+                self._lightly = False
+            self._watch.put_back(saved)
+            self._draws = True
+        return self._seeded(key, part, read)
+
+    def _seeded(self, key: int, part: int, read: Callable[[Begin], Any]) -> Any:
+        draws = self._draws
+        before: Any = None
+
+        def begin(part: int) -> None:
+            nonlocal before, draws
+            if draws is None and before is not None and not self._watch.are_as(before):
+                draws = True
+            self.seed(key, part)
+            before = self._watch.save() if draws is None else None
+
+        begin(part)
+        value = read(begin)
+        if draws is None:
+            draws = not self._watch.are_as(before)
+        self._draws = draws
+        return value
 
 
 class StreamWork(Work):
@@ -164,7 +245,7 @@ class StreamWork(Work):
         self._stream = stream
         return stream
 
-    def __call__(self, piece: tuple[int, int], clock: Clock) -> Any:
+    def __call__(self, piece: Any, clock: Clock) -> Any:
         """The batch of a number, counted in this worker; `piece` is (worker, number)."""
         seat, number = piece
         stream = self._stream or self._open()

@@ -1,8 +1,8 @@
 """Random numbers that depend on what is read, not on who reads it.
 
-Before each piece of work the generators of the process (`random`, NumPy, torch) are seeded from base seed, epoch and
-piece: so augmented samples are the same for any number of workers. In the consumer's own thread they are put back
-afterwards.
+Before each piece of work, and before each part of a large one, the generators of the process (`random`, NumPy, torch)
+are seeded from base seed, epoch and piece: so augmented samples are the same for any number of workers, whoever does
+which part. In the consumer's own thread they are put back afterwards.
 Seeding all of them costs a twentieth of a millisecond, which small batches can't bear; so a piece that is expected to
 draw nothing, and can be done again, is run first and checked for that: the states before and after are the same.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import random
 import struct
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -35,6 +36,11 @@ def words(base: int, epoch: int, key: int, more: int = 0) -> tuple[int, int, int
     """
     text = struct.pack("<QQQQ", base & _MASK, epoch & _MASK, key & _MASK, more & _MASK)
     return struct.unpack("<QQQQ", hashlib.blake2b(text, digest_size=32).digest())
+
+
+def of_part(part: int, *, held: bool = False) -> int:
+    """Sets the numbers of a piece's part apart, and those of generators that a dataset holds from the process's."""
+    return 2 * part + held
 
 
 def seed_worker(base: int, worker: int) -> int:
@@ -67,6 +73,18 @@ def freshly_seeded(before: Any, after: Any) -> tuple[bool, bool, bool]:
     return python, numpy, before[3] != after[3]
 
 
+class _Here(threading.local):
+    """What a thread is at, of those that iterate one loader.
+
+    Attributes:
+        seeds: Of the piece that is being done, if it may draw.
+        before: How the generators were as its part began, if it isn't known yet whether it draws.
+    """
+
+    seeds: tuple[int, int, int] | None = None
+    before: Any = None
+
+
 class Guard:
     """Runs pieces in the consumer's own thread, so that its generators seem untouched."""
 
@@ -74,6 +92,7 @@ class Guard:
         self._quiet = False
         self._drawing = False
         self._generators = ProcessGenerators()
+        self._here = _Here()
 
     @property
     def drawing(self) -> bool:
@@ -108,13 +127,31 @@ class Guard:
                 generators.put_back(before)
             self._quiet, self._drawing = False, True
         states = generators.save()
+        self._here.seeds = seeds
         try:
-            seed_piece(words(*seeds))
-            before = generators.save()
+            self._seed(0)
             value = work(piece)
             if again and not self._drawing:
-                same = generators.are_as(before)
-                self._quiet, self._drawing = same and generators.quick, not same
+                self._watch()
+                self._quiet = not self._drawing and generators.quick
             return value
         finally:
+            self._here.seeds = self._here.before = None
             generators.put_back(states)
+
+    def part(self, number: int) -> None:
+        """The piece that is being done comes to one of its parts, which has numbers of its own."""
+        if self._here.seeds is not None:
+            self._watch()
+            self._seed(number)
+
+    def _seed(self, part: int) -> None:
+        here = self._here
+        assert here.seeds is not None
+        seed_piece(words(*here.seeds, of_part(part)))
+        here.before = None if self._drawing else self._generators.save()
+
+    def _watch(self) -> None:
+        before = self._here.before
+        if before is not None and not self._generators.are_as(before):
+            self._drawing = True

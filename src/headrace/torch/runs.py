@@ -14,7 +14,7 @@ from headrace.torch.deliver import Pulled
 from headrace.torch.fetch import Extra, MapFetcher, size_of
 from headrace.torch.handles import WorkerHandle
 from headrace.torch.iterators import _BaseDataLoaderIter, _SingleProcessDataLoaderIter
-from headrace.torch.job import LoadJob, Place
+from headrace.torch.job import LoadJob, Place, cut
 from headrace.torch.position import Epoch
 from headrace.torch.streams import End
 from headrace.torch.threads import Caught, StreamPieces, ThreadWork
@@ -50,6 +50,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             "seat_of": (lambda piece: int(piece[0])) if stream else None,
             "fresh": not loader.persistent_workers,
             "setup": self._epoch.setup(self._runtime.digests),
+            "cut": cut if self._may_be_cut(loader) else None,
         }
         crew = loader._runtime.crew(loader, int(loader.num_workers))
         try:
@@ -62,6 +63,11 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             crew = loader._runtime.crew_of(crew.workers, "fork")
             self._run = ProcessRun(crew, pieces, job, self._stats, **how)
         self._hand = self._run.held
+
+    def _may_be_cut(self, loader: Any) -> bool:
+        """Whether a batch may be read by several workers: where who reads what is nobody's business."""
+        fetcher = MapFetcher(self._dataset, self._auto_collation, self._collate_fn)
+        return self._dataset_kind == 0 and fetcher.has_parts and loader.worker_init_fn is None
 
     @property
     def _workers(self) -> list[WorkerHandle]:

@@ -86,6 +86,48 @@ class ProcessGenerators:
         torch.default_generator.set_state(saved[2])
 
 
+class Watch:
+    """Sees whether the generators of `random` and NumPy are drawn from, which take long to seed.
+
+    Args:
+        python: Whether Python's is watched.
+        numpy: Whether NumPy's is.
+    """
+
+    def __init__(self, *, python: bool, numpy: bool) -> None:
+        self._wanted = python, numpy
+        self._find()
+
+    def _find(self) -> None:
+        python, numpy = self._wanted
+        self._numpys: Any = np.random.mtrand._rand._bit_generator
+        places = [(_pythons_place(), _STATE)] if python else []
+        places += [(_numpys_place(), _STATE), (_gauss_place(), _GAUSS)] if numpy else []
+        self._places = [(address, size) for address, size in places if address is not None]
+        self.can_see = len(self._places) == len(places)
+
+    def save(self) -> Any:
+        """Their states."""
+        if np.random.mtrand._rand._bit_generator is not self._numpys:  # np.random.set_bit_generator
+            self._find()
+        inst: Any = random._inst
+        return [ctypes.string_at(*place) for place in self._places], inst.gauss_next
+
+    def are_as(self, saved: Any) -> bool:
+        """Whether their states are those that were saved."""
+        inst: Any = random._inst
+        same = all(ctypes.string_at(*place) == then for place, then in zip(self._places, saved[0], strict=True))
+        return bool(same and (not self._wanted[0] or inst.gauss_next == saved[1]))
+
+    def put_back(self, saved: Any) -> None:
+        """Puts saved states back."""
+        for (address, size), then in zip(self._places, saved[0], strict=True):
+            ctypes.memmove(address, then, size)
+        if self._wanted[0]:
+            inst: Any = random._inst
+            inst.gauss_next = saved[1]
+
+
 def _bytes(state: torch.Tensor) -> bytes:
     return ctypes.string_at(state.data_ptr(), len(state))  # torch.equal takes ten times as long
 
