@@ -116,7 +116,11 @@ def test_memory_stays_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--max_words=-1"], "max_words must not be negative, got -1"),
+        (["--max_words=-1"], "max_words must be a number that is not negative, got -1"),
+        (["--max_ratio=nan"], "max_ratio must be a number that is not negative, got nan"),
+        (["--min_words=5", "--max_words=3"], "no sentence has at least 5 words and at most 3"),
+        (["--min_script=2"], "min_script is a share, at most 1, got 2.0"),
+        (["--duplicates_mb=99999999999999"], "duplicates_mb is more memory than there is"),
         (["--src_script=runes"], "invalid choice: 'runes'"),
         (["--input_prefix=nowhere/raw"], r"expected this file \(or the same with .gz\), found none"),
     ],

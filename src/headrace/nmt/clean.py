@@ -10,6 +10,7 @@ import functools
 import gzip
 import hashlib
 import itertools
+import math
 import sys
 import unicodedata
 from collections import Counter
@@ -161,8 +162,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> None:
     flags = _parser().parse_args(argv)
     for name in (*_LIMITS, "duplicates_mb"):
-        if getattr(flags, name) < 0:
-            raise HParamError(f"{name} must not be negative, got {getattr(flags, name)}")
+        if not 0 <= getattr(flags, name) < math.inf:
+            raise HParamError(f"{name} must be a number that is not negative, got {getattr(flags, name)}")
+    if flags.min_words > flags.max_words:
+        raise HParamError(f"no sentence has at least {flags.min_words} words and at most {flags.max_words}")
+    if flags.min_script > 1:
+        raise HParamError(f"min_script is a share, at most 1, got {flags.min_script}")
     suffixes = flags.src, flags.tgt
     scripts = [
         _script(flag, suffix) for flag, suffix in zip((flags.src_script, flags.tgt_script), suffixes, strict=True)
@@ -175,7 +180,10 @@ def _run(argv: Sequence[str] | None) -> None:
     }:
         raise HParamError(f"output_prefix would write over the input {min(taken)}: give another one")
     outputs[0].parent.mkdir(parents=True, exist_ok=True)
-    seen = Seen(flags.duplicates_mb) if flags.duplicates_mb else None
+    try:
+        seen = Seen(flags.duplicates_mb) if flags.duplicates_mb else None
+    except (MemoryError, OverflowError):
+        raise HParamError(f"duplicates_mb is more memory than there is, got {flags.duplicates_mb}") from None
     why: Counter[str] = Counter()
     kept = 0
     with ExitStack() as stack:
