@@ -10,7 +10,6 @@ import functools
 import gzip
 import hashlib
 import itertools
-import math
 import sys
 import unicodedata
 from collections import Counter
@@ -162,9 +161,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> None:
     flags = _parser().parse_args(argv)
     for name in (*_LIMITS, "duplicates_mb"):
-        if not 0 <= getattr(flags, name) < math.inf:
+        if not getattr(flags, name) >= 0:
             raise HParamError(f"{name} must be a number that is not negative, got {getattr(flags, name)}")
-    if flags.min_words > flags.max_words:
+    if 0 < flags.max_words < flags.min_words:
         raise HParamError(f"no sentence has at least {flags.min_words} words and at most {flags.max_words}")
     if flags.min_script > 1:
         raise HParamError(f"min_script is a share, at most 1, got {flags.min_script}")
