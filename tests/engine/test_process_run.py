@@ -235,6 +235,14 @@ def test_a_slow_piece_holds_up_no_other(crew: Crew, tmp_path: pathlib.Path) -> N
     helper.join()
 
 
+def test_a_worker_that_was_stopped_holds_up_no_other() -> None:
+    crew = Crew(2)
+    values(run(crew, range(4), who))
+    os.kill(crew.resting[1].pid, signal.SIGSTOP)
+    assert [piece for piece, _, _ in values(run(crew, range(12), who, timeout=30))] == list(range(12))
+    crew.close()
+
+
 # errors --------------------------------------------------------------------------------------------------------------
 
 

@@ -231,7 +231,7 @@ class ProcessRun(Generic[P]):
                 self._amid = False
                 raise
             if not self._collect(min(_LOOK_AROUND, waiting.left)):
-                self._relieve()
+                self._relieve(waiting.waited)
         return None
 
     # sending ---------------------------------------------------------------------------------------------------------
@@ -379,17 +379,22 @@ class ProcessRun(Generic[P]):
 
     # trouble ---------------------------------------------------------------------------------------------------------
 
-    def _relieve(self) -> None:
-        """If a slow piece holds up others: those go to workers that have nothing to do, and these may go on ahead."""
+    def _relieve(self, waited: float) -> None:
+        """If a slow piece holds up others: those go to workers that have nothing to do, and these may go on ahead.
+
+        So do the pieces of a worker that has begun none for as long as the consumer waits: it may have been stopped, be
+        starting still, or be at a piece of an earlier run.
+        """
         idle = [seat for seat, worker in enumerate(self._workers) if not worker.pending]
         if not idle or self._seat_of is not None:
             return
         slow = max(_STUCK, _SLOW * self._seconds / max(1, self._finished))
         for seat, worker in enumerate(self._workers):
             current = worker.page.current()
-            if current is None or current[0] != self._run or current[3] < slow:
+            at, spent = (current[1], current[3]) if current is not None and current[0] == self._run else (-1, waited)
+            if not worker.pending or spent < slow:
                 continue
-            undone = (n for n in self._tasks if n not in self._ready and n != current[1] and n not in self._cuts)
+            undone = (n for n in self._tasks if n not in self._ready and n != at and n not in self._cuts)
             waiting = sorted((n for n in undone if self._tasks[n].seat == seat), key=in_turn)
             for number in waiting[: len(idle)]:
                 worker.page.take_away(number)

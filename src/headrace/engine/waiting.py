@@ -30,6 +30,11 @@ class Waiting:
         self._warned = 0
 
     @property
+    def waited(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self._began
+
+    @property
     def left(self) -> float:
         """Seconds before there is something to tell."""
         warn = _WARN_AFTER * (self._warned + 1)
@@ -41,7 +46,7 @@ class Waiting:
         Raises:
             StuckError: If the timeout is over.
         """
-        waited = time.monotonic() - self._began
+        waited = self.waited
         if self._timeout is not None and waited >= self._timeout:
             raise StuckError(f"{self._report(waited)}\nRaise the timeout if this is only slow.")
         if waited >= _WARN_AFTER * (self._warned + 1):
