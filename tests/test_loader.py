@@ -167,6 +167,8 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
             loader.load_state_dict(kind)
     state = loader.state_dict()
     del state["pipeline"]
+    with pytest.raises(hr.StateError, match=r"another kind: its keys are \['epoch', 'headrace.torch'\]"):
+        loader.load_state_dict({"headrace.torch": 1, "epoch": 0})
     with pytest.raises(hr.StateError, match="has no 'pipeline': it is cut short"):
         loader.load_state_dict(state)
     assert loader.state_dict()["epoch"] == 0
@@ -177,6 +179,7 @@ def test_a_damaged_state_is_refused(change: dict[str, Any], message: str) -> Non
     [
         ({"workers": -1}, "workers is at least 0 or 'auto', got -1"),
         ({"workers": 1.5}, "workers is an integer or 'auto', got 1.5"),
+        ({"world_size": 2}, "world_size=2 needs rank"),
         ({"rank": 2, "world_size": 2}, "rank is within 0 … world_size−1, got rank 2 of 2"),
         ({"prefetch": 0}, "prefetch is at least 1, got 0"),
         ({"to": "jox"}, "Loader: to is one of 'numpy', 'torch', 'jax', 'arrow', got 'jox'"),

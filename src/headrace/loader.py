@@ -88,7 +88,7 @@ class Loader:
         workers: Threads or processes that read ahead; 0 reads in the caller's thread when a batch is asked for.
             `"auto"` tries on the first batches whether workers are faster, of the given mode or of any, and how many,
             and keeps to it; `stats().choice` says why.
-        rank: This process's number among those that train together.
+        rank: This process's number among those that train together; must be given if `world_size` is.
         world_size: How many those are.
         split: `"records"`: a rank gets every `world_size`-th record of each batch (none of a batch that has too few),
             so all ranks make the same number of steps. `"batches"`: a rank gets every `world_size`-th batch.
@@ -125,7 +125,7 @@ class Loader:
         data: Batches,
         *,
         workers: int | Literal["auto"] = 0,
-        rank: int = 0,
+        rank: int | None = None,
         world_size: int = 1,
         split: Split = "records",
         uneven: Uneven = "short",
@@ -142,7 +142,9 @@ class Loader:
         prefetch = _whole("prefetch", prefetch, 1)
         max_bytes = _whole("max_bytes", max_bytes, 1)
         world_size = _whole("world_size", world_size, 1)
-        rank = _whole("rank", rank, None)
+        if rank is None and world_size > 1:
+            raise PlanError(f"Loader: world_size={world_size} needs rank, this process's number among them, from 0")
+        rank = 0 if rank is None else _whole("rank", rank, None)
         if rank not in range(world_size):
             raise PlanError(f"Loader: rank is within 0 … world_size−1, got rank {rank} of {world_size}")
         one_of("Loader", "split", split, Split)

@@ -102,6 +102,11 @@ def parse(state: Mapping[str, Any]) -> Position:
             f"expected a loader's state, the dict that state_dict() gave, got {type(state).__name__} {state!r:.60}; "
             "read it with json.loads if it was saved as JSON"
         )
+    if "headrace" not in state:
+        raise StateError(
+            "expected what state_dict() of headrace.Loader gave; this document is of another kind: its keys are "
+            f"{sorted(map(str, state))!r:.120}"
+        )
     version = state.get("headrace")
     if type(version) is not int or version != VERSION:
         newer = "; it was saved by a newer headrace" if type(version) is int and version > VERSION else ""

@@ -5,6 +5,7 @@ import inspect
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils import data as torch_data
@@ -183,3 +184,29 @@ def test_streams_have_a_sampler_without_end() -> None:
     loader = ht.DataLoader(Stream(4), batch_size=2)
     assert next(iter(loader.sampler)) is None
     assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "expected"),
+    [
+        ({"num_workers": "auto"}, TypeError, "num_workers is a whole number, from 0, got 'auto'; mode='auto' finds"),
+        ({"num_workers": 1.5}, TypeError, "num_workers is a whole number, from 0, got 1.5"),
+        ({"world_size": 2}, ValueError, "world_size=2 needs rank"),
+        ({"max_errors": 3}, ValueError, "max_errors=3 needs on_error='skip'"),
+        ({"max_errors": -1, "on_error": "skip"}, ValueError, "whole number, from 0, got -1"),
+    ],
+)
+def test_arguments_that_a_newcomer_gets_wrong(given: dict[str, Any], kind: type[Exception], expected: str) -> None:
+    with pytest.raises(kind, match=expected):
+        ht.DataLoader(Numbers(4), **given)
+
+
+def test_whole_numbers_of_other_types_count_workers() -> None:
+    given: dict[str, Any] = {"num_workers": np.int64(0)}
+    assert ht.DataLoader(Numbers(4), **given).num_workers == 0
+
+
+def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RuntimeError, match="device='cuda': PyTorch finds no GPU here"):
+        next(iter(ht.DataLoader(Numbers(4), device="cuda")))

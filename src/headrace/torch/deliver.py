@@ -81,9 +81,17 @@ class ToDevice:
 
     Args:
         device: The device.
+
+    Raises:
+        RuntimeError: If it is CUDA's and there is none.
     """
 
     def __init__(self, device: torch.device) -> None:
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise RuntimeError(
+                f"device='{device}': PyTorch finds no GPU here (torch.cuda.is_available() is False); leave device out, "
+                "or give 'cpu'"
+            )
         self._device = device
         self._ahead = 1 if device.type == "cuda" else 0
         self._stream: Any = torch.cuda.Stream(device) if self._ahead else None  # type: ignore[no-untyped-call]

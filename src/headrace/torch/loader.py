@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -58,7 +59,7 @@ class DataLoader(torch_data.DataLoader[T_co]):
             make them and `mode` isn't `"auto"`.
         mode: Where batches are made: `"inline"`, `"threads"`, `"processes"`, `"auto"` (chosen by measuring the first
             batches, and so is the number of workers); None: what `num_workers` means in torch.
-        rank: This process's number among those that train together.
+        rank: This process's number among those that train together; must be given if `world_size` is.
         world_size: How many these are. Each gets `batch_size` samples of each step; no `DistributedSampler` is needed.
         uneven: What becomes of a last step that can't be shared out evenly: `"pad"` repeats samples from the beginning,
             as `DistributedSampler` does, `"drop"` leaves the rest out, `"short"` gives some ranks less.
@@ -68,7 +69,7 @@ class DataLoader(torch_data.DataLoader[T_co]):
 
     Raises:
         ValueError: If arguments contradict each other, with torch's words where torch has some.
-        TypeError: If `multiprocessing_context` is none.
+        TypeError: If `multiprocessing_context` is none, or `num_workers` no whole number.
 
     Example:
         >>> loader = DataLoader(range(10), batch_size=4)
@@ -103,13 +104,14 @@ class DataLoader(torch_data.DataLoader[T_co]):
         pin_memory_device: str = "",
         in_order: bool = True,
         mode: Mode | None = None,
-        rank: int = 0,
+        rank: int | None = None,
         world_size: int = 1,
         uneven: Literal["pad", "drop", "short"] = "pad",
         device: torch.device | str | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         max_errors: int | None = None,
     ) -> None:
+        _check_workers(num_workers)
         named: dict[str, Any] = {
             "prefetch_factor": prefetch_factor,
             "persistent_workers": persistent_workers,
@@ -123,7 +125,9 @@ class DataLoader(torch_data.DataLoader[T_co]):
         )
         self.in_order = in_order
         self.mode = mode
-        self.rank, self.world_size, self.uneven = rank, world_size, uneven
+        if rank is None and world_size != 1:
+            raise ValueError(f"world_size={world_size!r} needs rank, this process's number among them, from 0")
+        self.rank, self.world_size, self.uneven = 0 if rank is None else rank, world_size, uneven
         self.device = None if device is None else torch.device(device)
         self.on_error, self.max_errors = on_error, max_errors
         self._check_more()
@@ -142,6 +146,10 @@ class DataLoader(torch_data.DataLoader[T_co]):
             raise ValueError(f"uneven is 'pad', 'drop' or 'short', got {self.uneven!r}")
         if self.on_error not in ("raise", "skip"):
             raise ValueError(f"on_error is 'raise' or 'skip', got {self.on_error!r}")
+        if self.max_errors is not None and self.on_error != "skip":
+            raise ValueError(f"max_errors={self.max_errors!r} needs on_error='skip'")
+        if self.max_errors is not None and (type(self.max_errors) is not int or self.max_errors < 0):
+            raise ValueError(f"max_errors is None or a whole number, from 0, got {self.max_errors!r}")
         sampler = getattr(self.batch_sampler, "sampler", self.sampler)
         if self.world_size > 1 and isinstance(sampler, torch_data.DistributedSampler):
             raise ValueError("world_size and DistributedSampler both divide the data among ranks: use one of them")
@@ -301,6 +309,14 @@ class DataLoader(torch_data.DataLoader[T_co]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__dict__["_runtime"] = self._new_runtime()
+
+
+def _check_workers(given: Any) -> None:
+    try:
+        operator.index(given)
+    except TypeError:
+        hint = "; mode='auto' finds how many by measuring" if given == "auto" else ""
+        raise TypeError(f"num_workers is a whole number, from 0, got {given!r}{hint}") from None
 
 
 def _share_of(loader: DataLoader[Any]) -> int:
