@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import headrace.torch as ht  # noqa: E402
-from headrace.engine import Auto, Choice  # noqa: E402
+from headrace.engine import Auto, Choice, ProcessRun  # noqa: E402
 from tests.torch.data import Numbers, Stream, same  # noqa: E402
 
 
@@ -86,3 +86,17 @@ def test_gathering_is_reading() -> None:
     list(loader)
     assert "read" in loader.stats().stages
     assert "fetch" not in loader.stats().stages
+
+
+def test_waiting_for_workers_to_start_in_mid_epoch_is_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a loop that waits for nothing but that is said to be bound by its consumer."""
+
+    def late(*arguments: Any, **more: Any) -> Any:
+        time.sleep(0.3)
+        return ProcessRun(*arguments, **more)
+
+    monkeypatch.setattr("headrace.torch.auto.ProcessRun", late)
+    loader = auto_on(Choice("processes", 1), Numbers(4))
+    assert list(loader) == [[0, 1], [2, 3]]
+    assert loader.stats().waited >= 0.3
+    loader.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 import weakref
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -45,7 +46,9 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
         stats, fetch = self._stats, self._fetch
 
         def processes(pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
+            began = time.perf_counter()
             run = ProcessRun(crew_of(workers), pieces, job, stats, **limits, **how)
+            stats.waited(time.perf_counter() - began, ready=0)  # for the workers to start, in the midst of an epoch
             try:
                 yield from run
             finally:
