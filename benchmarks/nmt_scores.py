@@ -17,6 +17,7 @@ import re
 import statistics
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.nmt import checkpoint
@@ -66,7 +67,8 @@ def row(name: str, seed: int, out_dir: Path) -> dict[str, float | str]:
     if saved is None:
         raise SystemExit(f"no checkpoint in {out_dir}")
     last = {curve: points[-1][1] for curve, points in saved.progress["curves"].items()}
-    times = [float(found) for found in re.findall(r"step-time ([\d.]+)s", (out_dir / "log").read_text())]
+    log = (out_dir / "log").read_text()
+    times = [float(found) for found in re.findall(r"^  step .* step-time ([\d.]+)s", log, re.MULTILINE)]
     found: dict[str, float | str] = {"configuration": f"{name}, seed {seed}", "steps": float(saved.step)}
     for curve in ("dev_bleu", "test_bleu", "dev_avg_bleu", "test_avg_bleu", "dev_ppl", "test_ppl"):
         if curve in last:
@@ -90,7 +92,7 @@ def table(rows: list[dict[str, float | str]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Parses the command line, trains what isn't trained yet, and prints a table for each configuration."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nmt_scores", description=__doc__.partition("\n")[0])
     parser.add_argument("data", type=Path, help="folder with the corpus")
@@ -100,7 +102,7 @@ def main() -> None:
     parser.add_argument("--tgt", default="en", help="language to translate to (default: en)")
     parser.add_argument("--threads", type=int, default=0, help="threads of a run (default: as many as there are cores)")
     parser.add_argument("--out", type=Path, default=Path("build/scores"), help="where runs are kept")
-    flags = parser.parse_args()
+    flags = parser.parse_args(argv)
     if unknown := set(flags.names) - set(CONFIGURATIONS):
         parser.error(f"no configuration {min(unknown)!r}; there are {', '.join(CONFIGURATIONS)}")
     for name in flags.names or CONFIGURATIONS:

@@ -57,8 +57,11 @@ def _overview() -> str:
             "",
             *lines,
             "",
-            "PROGRAM --help says more. Flags without a program are those of train and translate, as in",
-            "headrace nmt --src=de --tgt=en --train_prefix=data/train --out_dir=model",
+            "PROGRAM --help says more. Flags without a program are those of train and translate.",
+            "",
+            "Examples:",
+            "    headrace nmt --src=de --tgt=en --vocab_prefix=data/vocab --train_prefix=data/train --out_dir=model",
+            "    headrace nmt serve model",
             "",
         ]
     )

@@ -71,7 +71,7 @@ _TRANSFORMER = {
     "max_gradient_norm": 25.0,  # of the loss of a sentence, not of a word: seldom reached after the beginning
     "num_heads": 4,
     "num_layers": 4,
-    "num_train_steps": 8000,
+    "num_train_steps": 6000,
     "num_units": 128,
     "optimizer": "adam",
     "share_vocab": True,
