@@ -55,7 +55,7 @@ def test_version_and_help(capsys: Captured) -> None:
         assert main([command, "--help"]) == 0
         text = capsys.readouterr().out
         assert "Examples:\n    headrace " + command in text
-        assert "--json" in text
+        assert "--json" in text or command == "nmt"  # programs of their own
     assert main([]) == 2
     assert "Commands:" in "".join(capsys.readouterr())
 
