@@ -182,7 +182,7 @@ HOSTILE = {
     "large": (b" " * (2 << 20), "larger than 1 MB"),
     "old": (b'{"headrace": 0}', "expected a loader's state of version 1, got version 0"),
     "new": (b'{"headrace": 7}', "saved by a newer headrace"),
-    "other": (b'{"epoch": 1}', "got version None"),
+    "other": (b'{"epoch": 1}', "its keys are ['epoch']"),
     "inner": (b'{"step": 3, "loader": {"headrace": 1}}', "say --key loader"),
     "no numbers": (b'{"headrace":1,"epoch":true,"batch":0,"window":[0,0],"data":[],"pipeline":[]}', "is no position"),
     "negative": (b'{"headrace":1,"epoch":-1,"batch":0,"window":[0,0],"data":[],"pipeline":[]}', "is no position"),

@@ -33,8 +33,8 @@ def test_a_worker_that_listens_tells_what_it_does() -> None:
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"listens\n"
         told = [page.stacks(worker.pid)]
-        while "line 7 in <module>" not in told[-1] and len(told) < 60:  # a machine that is busy takes its time
+        while "line 8 in <module>" not in told[-1] and len(told) < 60:  # a machine that is busy takes its time
             told.append(page.stacks(worker.pid))
         worker.communicate(timeout=60)
-    assert "line 7 in <module>" in told[-1]
+    assert "line 8 in <module>" in told[-1]
     assert page.stacks(worker.pid) == "(it has ended)"
