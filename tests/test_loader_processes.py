@@ -13,6 +13,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import PlanError
+from tests.plain import plain
 
 
 def texts(folder: pathlib.Path) -> str:
@@ -33,14 +34,6 @@ def describe(kind: str, folder: pathlib.Path) -> Any:
     if kind == "zipped":
         return hr.zip(hr.from_dataset(range(50)), hr.read_text(texts(folder)).take(50)).batch(6)
     raise AssertionError(kind)
-
-
-def plain(batch: Any) -> Any:
-    if isinstance(batch, dict):
-        return {name: plain(column) for name, column in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(plain(column) for column in batch)
-    return batch.tolist() if hasattr(batch, "tolist") else list(batch)
 
 
 @pytest.mark.parametrize("kind", ["arrays", "text", "mapped", "filtered", "zipped"])

@@ -14,6 +14,7 @@ import pytest
 
 import headrace as hr
 from headrace.formats.record_source import RecordStream
+from tests.plain import plain
 
 
 class Numbers:
@@ -85,14 +86,6 @@ KINDS: dict[str, Callable[[], Any]] = {
     ),
     "told": lambda: hr.from_iterable(Told()).map(lambda n: n * 2).batch(6),
 }
-
-
-def plain(batch: Any) -> Any:
-    if isinstance(batch, dict):
-        return {name: plain(column) for name, column in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(plain(column) for column in batch)
-    return batch.tolist() if hasattr(batch, "tolist") else list(batch)
 
 
 @pytest.mark.parametrize("kind", KINDS)

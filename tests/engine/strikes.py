@@ -24,6 +24,14 @@ _PLACES = ("engine/", "torch/iterators.py", "torch/runs.py", "torch/order.py", "
 _FILES = tuple(_ROOT + place for place in _PLACES)
 _names: dict[CodeType, dict[int, str]] = {}
 
+MARKS = [
+    pytest.mark.skipif(sys.platform != "linux", reason="process workers are looked at through /proc"),
+    pytest.mark.skipif(sys.gettrace() is not None, reason="the trace function is needed here"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # what an interrupt leaves open, closes itself
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+"""The `pytestmark` of modules whose tests strike."""
+
 
 class Strike(BaseException):
     """What the handler raises."""

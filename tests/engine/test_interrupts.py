@@ -20,16 +20,11 @@ from headrace.engine import Crew, Feed, ProcessRun, Seat, StatsCollector
 from headrace.engine.arena import Arena, make_segment
 from headrace.engine.interrupts import is_pressed, undisturbed
 from headrace.errors import StuckError
-from tests.engine.strikes import Strike, Striker, handler, struck
+from tests.engine.strikes import MARKS, Strike, Striker, handler, struck
 
 __all__ = ["handler"]
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="process workers are looked at through /proc"),
-    pytest.mark.skipif(sys.gettrace() is not None, reason="the trace function is needed here"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # what an interrupt leaves open, closes itself
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = MARKS
 
 PIECES = 9
 PLACES = 40  # that are tried of some thousands, spread evenly; any number of them must do

@@ -12,17 +12,12 @@ import torch
 
 import headrace as hr
 import headrace.torch as ht
-from tests.engine.strikes import Strike, Striker, handler, struck
+from tests.engine.strikes import MARKS, Strike, Striker, handler, struck
 from tests.torch.data import Numbers, Stream, plain
 
 __all__ = ["handler"]
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="process workers are looked at through /proc"),
-    pytest.mark.skipif(sys.gettrace() is not None, reason="the trace function is needed here"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # what an interrupt leaves open, closes itself
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = MARKS
 
 
 def batches_and_states(loader: Any, striker: Striker) -> tuple[list[Any], list[Any], str]:

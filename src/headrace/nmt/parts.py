@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 import headrace as hr
-from headrace.nmt.files import replacing
+from headrace.nmt.files import write_lines
 from headrace.nmt.hparams import HParams
 
 __all__ = ["PartError", "mark_of", "part_of", "torchrun_job", "translate_part"]
@@ -89,21 +89,27 @@ def translate_part(target: Path, hparams: HParams, mark: str, translate: Callabl
         lines = _read(target, job, mark)
         if lines is None:
             lines = translate()
-            _write(_done(target, job), "".join(f"{line}\n" for line in (mark, *lines)))
+            write_lines(_done(target, job), [mark, *lines])
         if job > 0:
             return lines
-        _wait(target, hparams, mark)
-        lines = [line for other in range(hparams.num_workers) for line in _read(target, other, mark) or ()]
-        _write(target, "".join(f"{line}\n" for line in lines))
+        lines = _wait(target, hparams, mark)
+        write_lines(target, lines)
         for other in range(hparams.num_workers):
             _done(target, other).unlink()
     return lines
 
 
-def _wait(target: Path, hparams: HParams, mark: str) -> None:
-    """Waits until all parts are there."""
+def _wait(target: Path, hparams: HParams, mark: str) -> list[str]:
+    """Waits until all parts are there; returns their lines, one part after the other."""
+    parts: dict[int, list[str]] = {}
     signs: dict[int, tuple[str, float]] = {}  # of each job that is waited for the last one, and when it came
-    while missing := [job for job in range(hparams.num_workers) if _read(target, job, mark) is None]:
+    while True:
+        for job in range(hparams.num_workers):
+            if job not in parts and (lines := _read(target, job, mark)) is not None:
+                parts[job] = lines
+        missing = [job for job in range(hparams.num_workers) if job not in parts]
+        if not missing:
+            return [line for _, lines in sorted(parts.items()) for line in lines]
         for job in missing:
             if failure := _failure(target, job, mark):
                 raise PartError(f"job {job} of {hparams.num_workers} failed: {failure}; run it and job 0 again")
@@ -135,7 +141,7 @@ def _at_work(target: Path, job: int, mark: str) -> Iterator[None]:
     def live() -> None:
         for beat in itertools.count():
             with contextlib.suppress(OSError):  # a full disk, say: the work itself will tell
-                _write(path, f"{mark} {os.getpid()} {beat}\n")
+                write_lines(path, [f"{mark} {os.getpid()} {beat}"])
             if ended.wait(POLL):
                 return
 
@@ -148,7 +154,7 @@ def _at_work(target: Path, job: int, mark: str) -> Iterator[None]:
         thread.join()
         with contextlib.suppress(OSError):
             reason = str(error) or type(error).__name__
-            _write(path, f"{mark} failed\n{reason}\n")
+            write_lines(path, [f"{mark} failed", reason])
         raise
     ended.set()
     thread.join()
@@ -172,11 +178,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
     except FileNotFoundError:
         return ""
-
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def _done(target: Path, job: int) -> Path:
