@@ -99,10 +99,13 @@ class MapFetcher:
             return self.finish(keys, data, left_out, begin)
 
     def samples(self, keys: Any, at: At | None = None, begin: Begin | None = None) -> tuple[Any, list[Skipped]]:
-        """The samples of some keys (of a single key, its sample in a list), and what was left out of them."""
+        """The samples of some keys (of a single key, its sample in a list), and what was left out of them.
+
+        Without `begin` they are read in one go: nobody asks for parts.
+        """
         if not self.batched:
             return self._read([keys], at, [])
-        if not self.has_parts:
+        if not self.has_parts or begin is None:
             return self._read(keys, at, [])
         keys = keys if type(keys) is list or type(keys) is tuple else list(keys)
         size = part_size(len(keys))
@@ -111,7 +114,7 @@ class MapFetcher:
         data: list[Any] = []
         left_out: list[Skipped] = []
         for first in range(0, len(keys), size):
-            if first and begin is not None:
+            if first:
                 begin(first // size)
             data += self._read(keys[first : first + size], at, left_out)[0]
         return data, left_out

@@ -303,6 +303,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
     def _read(self, piece: Piece) -> Any:
         key, keys = piece
+        if not self._held and not self._guard.seeding:  # no numbers, no parts that have their own
+            return self._fetch(keys)
 
         def begin(part: int) -> None:
             seed_held(self._held, self._runtime.digests, self._epoch.number, key, part)

@@ -99,6 +99,11 @@ class Guard:
         """Whether a piece has been seen to draw from the process's generators."""
         return self._drawing
 
+    @property
+    def seeding(self) -> bool:
+        """Whether the piece that this thread is at has numbers of its own: it may draw."""
+        return self._here.seeds is not None
+
     def run(self, seeds: tuple[int, int, int], work: Callable[[Any], T], piece: Any, *, again: bool = True) -> T:
         """Does a piece.
 

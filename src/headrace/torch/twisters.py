@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import random
 import struct
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -17,6 +17,12 @@ import torch
 _HEADER = object.__basicsize__
 _STATE = 2500  # bytes of a Mersenne twister: 624 words and an index
 _GAUSS = 16  # bytes in which NumPy has the second of two normal numbers, and whether there is one
+
+_Place: TypeAlias = "ctypes.Array[ctypes.c_char]"
+
+
+def _place(address: int, size: int) -> _Place:
+    return (ctypes.c_char * size).from_address(address)
 
 
 def everything() -> tuple[Any, Any, torch.Tensor, int]:
@@ -46,9 +52,9 @@ class ProcessGenerators:
         self._numpys: Any = np.random.mtrand._rand._bit_generator
         python, numpy, gauss = _pythons_place(), _numpys_place(), _gauss_place()
         self.quick = python is not None and numpy is not None and gauss is not None
-        self._places: list[tuple[int, int]] = []
+        self._places: list[_Place] = []
         if python is not None and numpy is not None and gauss is not None:
-            self._places = [(python, _STATE), (numpy, _STATE), (gauss, _GAUSS)]
+            self._places = [_place(python, _STATE), _place(numpy, _STATE), _place(gauss, _GAUSS)]
 
     def save(self) -> Any:
         """Their states."""
@@ -58,7 +64,7 @@ class ProcessGenerators:
             return everything()
         inst: Any = random._inst
         return (
-            [ctypes.string_at(*place) for place in self._places],
+            [place.raw for place in self._places],
             inst.gauss_next,
             torch.default_generator.get_state(),
         )
@@ -69,7 +75,7 @@ class ProcessGenerators:
             return _are_equal(saved, everything())
         inst: Any = random._inst
         return (
-            all(ctypes.string_at(*place) == then for place, then in zip(self._places, saved[0], strict=True))
+            all(place.raw == then for place, then in zip(self._places, saved[0], strict=True))
             and bool(inst.gauss_next == saved[1])
             and _bytes(torch.default_generator.get_state()) == _bytes(saved[2])
         )
@@ -79,8 +85,8 @@ class ProcessGenerators:
         if not self.quick:
             put_back(saved)
             return
-        for (address, size), then in zip(self._places, saved[0], strict=True):
-            ctypes.memmove(address, then, size)
+        for place, then in zip(self._places, saved[0], strict=True):
+            place.raw = then
         inst: Any = random._inst
         inst.gauss_next = saved[1]
         torch.default_generator.set_state(saved[2])
@@ -103,7 +109,7 @@ class Watch:
         self._numpys: Any = np.random.mtrand._rand._bit_generator
         places = [(_pythons_place(), _STATE)] if python else []
         places += [(_numpys_place(), _STATE), (_gauss_place(), _GAUSS)] if numpy else []
-        self._places = [(address, size) for address, size in places if address is not None]
+        self._places = [_place(address, size) for address, size in places if address is not None]
         self.can_see = len(self._places) == len(places)
 
     def save(self) -> Any:
@@ -111,18 +117,18 @@ class Watch:
         if np.random.mtrand._rand._bit_generator is not self._numpys:  # np.random.set_bit_generator
             self._find()
         inst: Any = random._inst
-        return [ctypes.string_at(*place) for place in self._places], inst.gauss_next
+        return [place.raw for place in self._places], inst.gauss_next
 
     def are_as(self, saved: Any) -> bool:
         """Whether their states are those that were saved."""
         inst: Any = random._inst
-        same = all(ctypes.string_at(*place) == then for place, then in zip(self._places, saved[0], strict=True))
+        same = all(place.raw == then for place, then in zip(self._places, saved[0], strict=True))
         return bool(same and (not self._wanted[0] or inst.gauss_next == saved[1]))
 
     def put_back(self, saved: Any) -> None:
         """Puts saved states back."""
-        for (address, size), then in zip(self._places, saved[0], strict=True):
-            ctypes.memmove(address, then, size)
+        for place, then in zip(self._places, saved[0], strict=True):
+            place.raw = then
         if self._wanted[0]:
             inst: Any = random._inst
             inst.gauss_next = saved[1]
