@@ -53,6 +53,20 @@ class Seldom(Numbers):
         return i, random.random() if i == 37 else 0.0
 
 
+class SeldomTorch(Numbers):
+    """Draws only for two numbers, from torch."""
+
+    def __getitem__(self, i: int) -> Any:
+        return i, float(torch.rand(())) if i in (17, 37) else 0.0
+
+
+class InitialSeeds(Numbers):
+    """Looks at what torch was seeded with."""
+
+    def __getitem__(self, i: int) -> Any:
+        return i, torch.initial_seed()
+
+
 class SeldomNormal(Numbers):
     """Draws one normal number of each kind, for one number only."""
 

@@ -13,7 +13,17 @@ import torch
 import headrace.torch as ht
 from headrace.torch import twisters
 from headrace.torch.held import digest, held_generators, seed_held
-from tests.torch.data import Holding, Noisy, Numbers, Seldom, SeldomNormal, Stream, same
+from tests.torch.data import (
+    Holding,
+    InitialSeeds,
+    Noisy,
+    Numbers,
+    Seldom,
+    SeldomNormal,
+    SeldomTorch,
+    Stream,
+    same,
+)
 
 MODES: list[dict[str, Any]] = [
     {},
@@ -35,9 +45,9 @@ def epochs(dataset: Any, count: int = 2, **arguments: Any) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("arguments", MODES, ids=str)
-@pytest.mark.parametrize("kind", [Noisy, Holding, Seldom])
+@pytest.mark.parametrize("kind", [Noisy, Holding, Seldom, SeldomTorch])
 def test_samples_dont_depend_on_workers(kind: Any, arguments: dict[str, Any]) -> None:
-    if kind is Seldom and arguments.get("mode") == "threads":
+    if kind in (Seldom, SeldomTorch) and arguments.get("mode") == "threads":
         pytest.skip("threads find out with the first batch alone what draws (docs/torch.md)")
     first, second = epochs(kind(50))
     assert first != second
@@ -46,6 +56,12 @@ def test_samples_dont_depend_on_workers(kind: Any, arguments: dict[str, Any]) ->
     assert got[1] != first
     if not arguments.get("persistent_workers"):  # these keep their base seed, as in torch
         assert got[1] == second
+
+
+def test_initial_seeds_dont_depend_on_the_number_of_workers() -> None:
+    one, three = (epochs(InitialSeeds(400), num_workers=workers) for workers in (1, 3))
+    # The first pieces are seeded one by one: whoever does them finds out what draws.
+    assert [epoch[200:] for epoch in one] == [epoch[200:] for epoch in three]
 
 
 def test_every_sample_has_its_own_numbers() -> None:
@@ -252,7 +268,7 @@ def test_fresh_seeds_are_told_apart(seed: Callable[[int], Any]) -> None:
 
 
 @pytest.mark.parametrize("left", [False, True])
-@pytest.mark.parametrize("kind", [Seldom, SeldomNormal])
+@pytest.mark.parametrize("kind", [Seldom, SeldomNormal, SeldomTorch])
 def test_a_rare_draw_leaves_the_consumers_seeds(kind: Any, left: bool) -> None:
     def draws() -> Any:
         return random.random(), random.gauss(0, 1), np.random.rand(), np.random.randn(), torch.rand(1).item()

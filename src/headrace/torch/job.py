@@ -135,8 +135,10 @@ class Work:
             self._seeds = (not python, not numpy, not torch_)
             self._init_divides = uses_its_argument(job.worker_init_fn)
         self._held = held.held_generators(job.dataset, job.collate_fn)
-        self._watch = twisters.Watch(python=self._seeds[0], numpy=self._seeds[1])
-        self._draws: bool | None = None if self._watch.can_see else True  # None: not known yet
+        python, numpy, torch_ = self._seeds
+        self._watch = twisters.Watch(python=python, numpy=numpy, torch_=torch_)
+        # Whether pieces draw from Python's or NumPy's generators, and whether from torch's; None: not known yet.
+        self._draws: tuple[bool, bool] | None = None if self._watch.can_see else (True, True)
         self._lightly = False
         self._begin()
 
@@ -152,6 +154,7 @@ class Work:
         """The worker goes on to another epoch, with the dataset as it has become."""
         self._enter(seat)
         self._begin()
+        self._settle()
 
     def seed(self, key: int, part: int = 0) -> None:
         """Makes the random numbers of a piece, or of one of its parts, its own."""
@@ -164,7 +167,7 @@ class Work:
             randomness.seed_piece(numbers, python=python, numpy=numpy, torch_=False)
         else:
             randomness.seed_piece(numbers, python=python, numpy=numpy)
-            if "torch.cuda" in sys.modules and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            if _cuda_draws():
                 torch.cuda.manual_seed(numbers[3] >> 1)
         if self._held:
             held.seed_held(self._held, setup.digests, setup.number, key, part)
@@ -186,46 +189,77 @@ class Work:
         with clock.stage("collate"):
             return self._with_numbers(key, PARTS, lambda _: self._fetch.finish(keys, data, left_out))
 
-    def _with_numbers(self, key: int, part: int, read: Callable[[Begin], Any]) -> Any:
+    def _with_numbers(self, key: int, part: int, read: Callable[[Begin | None], Any]) -> Any:
         """Does what is to have the random numbers of a piece, from a part of it on.
 
-        Seeding the generators of Python and NumPy takes longer than many a small sample. While nothing has drawn from
-        them it is left out; what then turns out to draw is undone and done again.
+        Seeding the generators of Python and NumPy takes longer than many a small sample, and seeding torch's for each
+        part is felt. While nothing has drawn from them it is left out; what then turns out to draw is undone and done
+        again.
         """
-        if self._draws is False:
-            saved, self._lightly = self._watch.save(), True
+        if self._draws == (False, False) and not self._held and not _cuda_draws():
+            done, value = self._unless_drawn(lambda: read(None), lambda drawn: drawn != (False, False))
+            if done:
+                return value
+        if self._draws is not None and not self._draws[0]:
+            self._lightly = True
             try:
-                value = self._seeded(key, part, read)
-            except Exception:
-                if self._watch.are_as(saved):
-                    raise
-            else:
-                if self._watch.are_as(saved):
-                    return value
-                del value
+                done, value = self._unless_drawn(lambda: self._seeded(key, part, read), lambda drawn: drawn[0])
             finally:
                 self._lightly = False
-            self._watch.put_back(saved)
-            self._draws = True
+            if done:
+                return value
         return self._seeded(key, part, read)
 
-    def _seeded(self, key: int, part: int, read: Callable[[Begin], Any]) -> Any:
-        draws = self._draws
+    def _unless_drawn(self, work: Callable[[], Any], spoilt: Callable[[tuple[bool, bool]], bool]) -> tuple[bool, Any]:
+        """Does work that is expected not to draw; if it has, that is undone and noted, for the work to be done anew."""
+        saved, value = self._watch.save(), None
+        try:
+            value = work()
+        except Exception:
+            if not spoilt(drawn := self._watch.drawn(saved)):
+                raise
+        else:
+            if not spoilt(drawn := self._watch.drawn(saved)):
+                return True, value
+        self._watch.put_back(saved)
+        assert self._draws is not None
+        self._draws = (self._draws[0] or drawn[0], self._draws[1] or drawn[1])
+        return False, None
+
+    def _seeded(self, key: int, part: int, read: Callable[[Begin | None], Any]) -> Any:
+        asked = self._draws is None
+        seen = (False, False)
         before: Any = None
 
+        def look() -> None:
+            nonlocal seen
+            drawn = self._watch.drawn(before)
+            seen = (seen[0] or drawn[0], seen[1] or drawn[1])
+
         def begin(part: int) -> None:
-            nonlocal before, draws
-            if draws is None and before is not None and not self._watch.are_as(before):
-                draws = True
+            nonlocal before
+            if asked and before is not None:
+                look()
             self.seed(key, part)
-            before = self._watch.save() if draws is None else None
+            before = self._watch.save() if asked else None
 
         begin(part)
         value = read(begin)
-        if draws is None:
-            draws = not self._watch.are_as(before)
-        self._draws = draws
+        if asked:
+            look()
+            self._draws = seen
+            self._settle()
         return value
+
+    def _settle(self) -> None:
+        """What `torch.initial_seed()` gives is the same in all workers where pieces aren't seeded one by one."""
+        if self._draws == (False, False) and self._seeds[2]:
+            torch.default_generator.manual_seed(self._setup.base_seed)
+
+
+def _cuda_draws() -> bool:
+    """Whether there are generators of GPUs, which nothing watches."""
+    return "torch.cuda" in sys.modules and bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 class StreamWork(Work):

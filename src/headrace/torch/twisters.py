@@ -93,19 +93,20 @@ class ProcessGenerators:
 
 
 class Watch:
-    """Sees whether the generators of `random` and NumPy are drawn from, which take long to seed.
+    """Sees which generators are drawn from, as it takes long to seed them.
 
     Args:
         python: Whether Python's is watched.
         numpy: Whether NumPy's is.
+        torch_: Whether torch's is.
     """
 
-    def __init__(self, *, python: bool, numpy: bool) -> None:
-        self._wanted = python, numpy
+    def __init__(self, *, python: bool, numpy: bool, torch_: bool) -> None:
+        self._wanted = python, numpy, torch_
         self._find()
 
     def _find(self) -> None:
-        python, numpy = self._wanted
+        python, numpy, _ = self._wanted
         self._numpys: Any = np.random.mtrand._rand._bit_generator
         places = [(_pythons_place(), _STATE)] if python else []
         places += [(_numpys_place(), _STATE), (_gauss_place(), _GAUSS)] if numpy else []
@@ -117,13 +118,19 @@ class Watch:
         if np.random.mtrand._rand._bit_generator is not self._numpys:  # np.random.set_bit_generator
             self._find()
         inst: Any = random._inst
-        return [place.raw for place in self._places], inst.gauss_next
+        return (
+            [place.raw for place in self._places],
+            inst.gauss_next,
+            torch.default_generator.get_state() if self._wanted[2] else None,
+        )
 
-    def are_as(self, saved: Any) -> bool:
-        """Whether their states are those that were saved."""
+    def drawn(self, saved: Any) -> tuple[bool, bool]:
+        """Whether the states of Python's or NumPy's have changed, and whether torch's has."""
         inst: Any = random._inst
-        same = all(place.raw == then for place, then in zip(self._places, saved[0], strict=True))
-        return bool(same and (not self._wanted[0] or inst.gauss_next == saved[1]))
+        here = any(place.raw != then for place, then in zip(self._places, saved[0], strict=True)) or (
+            self._wanted[0] and bool(inst.gauss_next != saved[1])
+        )
+        return here, self._wanted[2] and _bytes(torch.default_generator.get_state()) != _bytes(saved[2])
 
     def put_back(self, saved: Any) -> None:
         """Puts saved states back."""
@@ -132,6 +139,8 @@ class Watch:
         if self._wanted[0]:
             inst: Any = random._inst
             inst.gauss_next = saved[1]
+        if self._wanted[2]:
+            torch.default_generator.set_state(saved[2])
 
 
 def _bytes(state: torch.Tensor) -> bytes:
