@@ -421,6 +421,20 @@ def test_a_piece_that_kills_every_worker_is_given_up(crew: Crew, end: Callable[[
     assert "3 workers have died" in str(results[3].error)
 
 
+def test_a_piece_may_come_back_to_a_worker_that_it_was_taken_from(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does if those who help out die of it."""
+    monkeypatch.setattr("headrace.engine.processes._LOOK_AROUND", 0.001)
+    monkeypatch.setattr("headrace.engine.processes._STUCK", 0.0)
+
+    def deadly(piece: int, seat: Seat) -> int:
+        if piece == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return piece
+
+    results = list(run(crew, range(8), deadly, retries=9, timeout=30))
+    assert [result.value for result in results] == [0, 1, 2, None, 4, 5, 6, 7]
+
+
 def test_the_epoch_is_the_same_whoever_is_killed(crew: Crew) -> None:
     results = run(crew, range(300), rows, prefetch=4)
     random = np.random.default_rng(0)

@@ -38,3 +38,12 @@ def test_a_worker_that_listens_tells_what_it_does() -> None:
         worker.communicate(timeout=60)
     assert "line 8 in <module>" in told[-1]
     assert page.stacks(worker.pid) == "(it has ended)"
+
+
+def test_a_piece_that_was_taken_away_can_be_given_back() -> None:
+    page = Page()
+    page.take_away(3)
+    page.give_back(259)  # noted at the same place
+    assert not page.is_wanted(1, 3)
+    page.give_back(3)
+    assert page.is_wanted(1, 3)

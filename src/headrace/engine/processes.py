@@ -289,6 +289,7 @@ class ProcessRun(Generic[P]):
             worker.channel.post(("arena", slot.arena.slot_bytes), [slot.arena.fd])
             worker.arena = arena
         worker.pending[self._run, task.number] = slot
+        worker.page.give_back(task.number)
         try:
             what = (self._run, task.number, task.piece, -1 if slot is None else slot.number)
             if task.number in self._cuts:

@@ -86,6 +86,12 @@ class Page:
         """Another worker does a piece."""
         self._numbers[_TAKEN + piece % _MOST_TAKEN] = piece
 
+    def give_back(self, piece: int) -> None:
+        """The worker is to do a piece, whether it was taken away from it before or not."""
+        at = _TAKEN + piece % _MOST_TAKEN
+        if self._numbers[at] == piece:
+            self._numbers[at] = -1
+
     def forget_taken(self) -> None:
         """A new run begins, whose pieces are counted from 0 again."""
         for i in range(_TAKEN, _TAKEN + _MOST_TAKEN):
