@@ -6,12 +6,14 @@ import os
 import pathlib
 import pickle
 import signal
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.engine import Choice, ProcessRun
 from headrace.errors import PlanError
 from tests.plain import plain
 
@@ -128,3 +130,17 @@ def test_the_number_can_be_found_out() -> None:
         for _ in range(2):
             assert [n for batch in loader for n in batch.tolist()] == [2 * n for n in range(400)]
         assert "workers='auto'" in loader.stats().choice
+
+
+def test_waiting_for_processes_to_start_in_mid_epoch_is_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*arguments: Any, **more: Any) -> Any:
+        time.sleep(0.3)
+        return ProcessRun(*arguments, **more)
+
+    monkeypatch.setattr("headrace.engine.ProcessRun", late)
+    with hr.Loader(hr.from_dataset(range(8)).batch(4), workers="auto", mode="processes") as loader:
+        auto = loader._workers._auto
+        assert auto is not None
+        auto.current, auto.decided = Choice("processes", 1), True
+        assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+        assert loader.stats().waited >= 0.3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -233,6 +234,7 @@ class Runners:
 
         if self._crew is None or self._crew.workers != workers:
             self._crew = Crew(workers)
+        began = time.perf_counter()
         run = ProcessRun(
             self._crew,
             pieces,
@@ -243,6 +245,8 @@ class Runners:
             timeout=self._timeout,
             name_of=name_of,
         )
+        if self._auto is not None:
+            stats.waited(time.perf_counter() - began, ready=0)  # for them to start, in the midst of an epoch
         self._processes = run
         try:
             for result in run:
@@ -251,6 +255,8 @@ class Runners:
                 yield Result(result.piece.piece, after(result.value, result.clock), None, result.nbytes, result.clock)
         finally:
             run.close()
+            if self._auto is not None and self._auto.decided and self._auto.current.mode != "processes":
+                self.close()
 
     def like(self, number: int, mode: Mode | None) -> dict[str, Any]:
         """The settings of these workers for another loader, as its arguments."""

@@ -44,9 +44,11 @@ class Pipeline:
         return self.read * choice.workers / at_once, self.cpu * self.read, each - self.step, self.step
 
 
-def decided(pipeline: Pipeline, modes: tuple[Mode, ...] = ALL) -> tuple[Choice, list[Choice]]:
+def decided(
+    pipeline: Pipeline, modes: tuple[Mode, ...] = ALL, most: int | None = None
+) -> tuple[Choice, list[Choice]]:
     """What is chosen, and all that was run on the way."""
-    auto = Auto(modes, cpus=pipeline.cpus)
+    auto = Auto(modes, cpus=pipeline.cpus, most=most)
     ran = [auto.current]
     for _ in range(1000):
         if auto.saw(*pipeline.sample(auto.current)):
@@ -81,6 +83,47 @@ def test_threads_that_take_turns_are_not_kept() -> None:
 
 def test_processes_alone() -> None:
     assert decided(Pipeline(read=0.1, step=0.02), ("processes",))[0] == Choice("processes", 6)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "modes", "most", "expected"),
+    [
+        (Pipeline(read=1.0, step=0.0, cpu=0.1, cpus=2), ("processes",), None, Choice("processes", 2)),
+        (Pipeline(read=1.0, step=0.0, cpu=0.1, cpus=2), ("processes",), 5, Choice("processes", 5)),
+        (Pipeline(read=1.0, step=0.0, cpu=0.1, cpus=2), ("threads",), 5, Choice("threads", 5)),
+        (Pipeline(read=1.0, step=0.0, cpus=4), ("processes",), 9, Choice("processes", 4)),
+        (Pipeline(read=1.0, step=0.0, cpus=4), ("processes",), 3, Choice("processes", 3)),
+        (Pipeline(read=1.0, step=0.5, cpu=0.1, locked=True, cpus=2), ALL, None, Choice("processes", 2)),
+    ],
+)
+def test_no_more_workers_are_tried_than_there_may_be(
+    pipeline: Pipeline, modes: tuple[Mode, ...], most: int | None, expected: Choice
+) -> None:
+    choice, ran = decided(pipeline, modes, most)
+    assert choice == expected
+    assert max(one.workers for one in ran if one.mode == expected.mode) == expected.workers
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_processes_are_started_when_doing_without_has_cost_as_much(locked: bool) -> None:
+    pipeline = Pipeline(read=0.02, step=0.01, locked=locked)  # what could be won: 20 ms of each batch
+    auto = Auto(ALL if locked else ("processes",), cpus=8)
+    batches = 0
+    while auto.current.mode != "processes":
+        assert batches < 60
+        auto.saw(*pipeline.sample(auto.current))
+        batches += 1
+    assert batches >= 25
+
+
+def test_a_short_run_says_what_it_does() -> None:
+    stats = StatsCollector(0, 0)
+    auto = Auto(("processes",), cpus=8)
+    for read in (0.01,) * 30:
+        auto.saw(read, read, read, 0.0)
+    assert not auto.decided
+    list(run_auto(iter(range(3)), auto, runners(stats), stats, prefetch=2))
+    assert stats.report().choice.startswith("workers='auto' reads inline so far: a batch takes 10 ms with its step, and")
 
 
 def test_one_slow_batch_and_a_slow_beginning_decide_nothing() -> None:

@@ -97,7 +97,7 @@ READ = "Convert the data once to a form that is read faster, or keep it in memor
         (
             report(8.0, workers=0, map=(8.0, 8.0)),
             "map",
-            f"{WAITED} 80% of the time, and 100% of the workers' time goes to 'map'. More workers may help. "
+            f"{WAITED} 80% of the time, and 100% of that goes to 'map'. More workers may help. "
             f"`workers=1` reads ahead while the step runs: up to 1.2 times as fast. {MAP}",
         ),
         (

@@ -100,3 +100,31 @@ def test_waiting_for_workers_to_start_in_mid_epoch_is_waiting(monkeypatch: pytes
     assert list(loader) == [[0, 1], [2, 3]]
     assert loader.stats().waited >= 0.3
     loader.close()
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_the_number_of_workers_bounds_the_choice(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    class Asked(Auto):
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            asked.append(more["most"])
+            super().__init__(*arguments, **more)
+
+    monkeypatch.setattr("headrace.torch.auto.Auto", Asked)
+    loader = ht.DataLoader(Numbers(4), batch_size=2, mode="auto", num_workers=workers)
+    assert len(list(loader)) == 2
+    assert asked == [workers or None]
+
+
+def test_workers_that_were_tried_in_vain_go() -> None:
+    loader = auto_on(Choice("processes", 1), Numbers(40))
+    auto = loader._runtime.auto
+    auto.decided, auto._tried = False, [(Choice("inline", 0), 0.0)]
+    batches = iter(loader)
+    next(batches)
+    assert loader._runtime._crew is not None
+    auto.give_up("nothing is as fast as nothing")
+    assert len(list(batches)) == 19
+    assert auto.current.mode == "inline"
+    assert loader._runtime._crew is None

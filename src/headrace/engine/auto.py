@@ -27,7 +27,8 @@ Runner = Callable[[Iterator[P], int], Generator[Result[P]]]
 _HIDDEN = 0.03  # reading that takes a smaller share of the step isn't worth a worker
 _HAND_OVER = 20e-6  # seconds that handing a piece to a worker and back costs, about
 _MARGIN = 1.2  # workers beyond what the means ask for, because batches differ
-_MOST_WAITING = 16  # workers, where they only wait for a disk or the network
+_MOST_WAITING = 16  # threads, where they only wait for a disk or the network
+_START = 0.5  # seconds that starting processes takes, about, with what they import
 _WELL = 1.5  # a trial that takes longer than it should by more than this factor isn't all there is
 _SAME = 1.05  # what is faster by less than this factor isn't worth more workers
 _FEW, _PLENTY = 3, 16  # pieces read inline for a trial: so many at least, and no more are needed
@@ -63,19 +64,23 @@ class Auto:
     Args:
         modes: What there is to choose from; `"inline"` always.
         cpus: Processors; None asks the machine.
+        most: How many workers there may be; None: as many processes as processors, and some more threads if these only
+            wait.
 
     Attributes:
         current: What to run now.
         decided: Whether that is the choice; otherwise it is a trial.
-        why: What was found; empty until it is decided.
+        why: What was found; empty as long as nothing is known.
     """
 
-    def __init__(self, modes: Iterable[Mode], cpus: int | None = None) -> None:
+    def __init__(self, modes: Iterable[Mode], cpus: int | None = None, most: int | None = None) -> None:
         self.current = Choice("inline", 0)
         self.decided = False
         self.why = ""
         self._modes = set(modes)
         self._cpus = cpus
+        self._most = most
+        self._lost = 0.0  # seconds, by what ran so far in the place of processes
         self._samples: list[_Sample] = []
         self._tried: list[tuple[Choice, float]] = []
         self._read = self._step = 0.0
@@ -126,7 +131,7 @@ class Auto:
         step = statistics.median(sample.step for sample in counted)
         middle = statistics.fmean if self.current.workers else statistics.median
         each = middle([sample.waited for sample in counted]) + step
-        self._tried.append((self.current, each))
+        self._tried = [one for one in self._tried if one[0] != self.current] + [(self.current, each)]
         if self.current.mode == "inline":
             self._step = step
             self._read = statistics.median(sample.wall for sample in counted)
@@ -134,17 +139,40 @@ class Auto:
             if self._read <= max(_HAND_OVER, _HIDDEN * self._step) or self._modes <= {"inline"}:
                 self._decide()
                 return
-            cpus = usable_cpus() if self._cpus is None else self._cpus
-            most = max(cpus, _MOST_WAITING) if cpu < 0.5 * self._read else cpus
             needed = _MARGIN * self._read / max(self._step, 1e-9)
-            workers = most if needed >= most else max(1, math.ceil(needed))
-            self.current = Choice("threads" if "threads" in self._modes else "processes", workers)
+            mode: Mode = "threads" if "threads" in self._modes else "processes"
+            most = self._most_of(mode, waits=cpu < 0.5 * self._read)
+            choice = Choice(mode, most if needed >= most else max(1, math.ceil(needed)))
+            self._go_on_to(choice, each, len(counted))
             return
         expected = max(self._step, self._read / self.current.workers)
         if self.current.mode == "threads" and "processes" in self._modes and each > _WELL * expected:
-            self.current = Choice("processes", self.current.workers)
+            workers = min(self.current.workers, self._most_of("processes", waits=False))
+            self._go_on_to(Choice("processes", workers), each, len(counted))
             return
         self._decide()
+
+    def _most_of(self, mode: Mode, *, waits: bool) -> int:
+        cpus = usable_cpus() if self._cpus is None else self._cpus
+        if waits and self._most is not None:
+            return self._most
+        most = max(cpus, _MOST_WAITING) if waits and mode == "threads" else cpus
+        return most if self._most is None else min(most, self._most)
+
+    def _go_on_to(self, choice: Choice, each: float, batches: int) -> None:
+        """Goes on to something else; to processes when doing without has cost as much as it takes to start them.
+
+        So a short run starts none, and a long one loses next to nothing.
+        """
+        if choice.mode == "processes":
+            self._lost += batches * max(0.0, each - max(self._step, self._read / choice.workers))
+            if self._lost < _START:
+                self.why = (
+                    f"workers='auto' reads {_on(self.current)} so far: a batch takes {_ms(each)} with its step, and to "
+                    f"start {choice} would take longer than it has cost to do without."
+                )
+                return
+        self.current = choice
 
     def _decide(self) -> None:
         least = min(each for _, each in self._tried)
@@ -184,7 +212,7 @@ def run_auto(
                 yield from results
                 return
             yield from _watched(results, auto, tap)
-            if auto.decided:
+            if auto.why:
                 stats.runs_on(auto.current.mode, auto.current.workers, auto.current.workers * prefetch, auto.why)
         finally:
             results.close()

@@ -120,7 +120,8 @@ def _by_stage(stats: Stats, waited: str) -> Verdict:
     name = _busiest(stats)
     stage = stats.stages[name]
     part = stage.wall / max(sum(s.wall for s in stats.stages.values()), 1e-12)
-    sentence = f"{waited}, and {part:.0%} of the workers' time goes to {name!r}"
+    whose = "the workers' time" if stats.workers else "that"
+    sentence = f"{waited}, and {part:.0%} of {whose} goes to {name!r}"
     cores = _cores(stats)
     if _take_turns(stats):
         return Verdict(

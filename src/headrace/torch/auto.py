@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from headrace.clock import Clock
-from headrace.engine import Auto, Feed, ProcessRun, Result, run_auto, run_threads
+from headrace.engine import Auto, Feed, Mode, ProcessRun, Result, run_auto, run_threads
 from headrace.errors import StuckError
 from headrace.torch.deliver import Pulled
 from headrace.torch.fetch import Extra, size_of
@@ -22,7 +22,7 @@ from headrace.torch.runs import MAX_BYTES
 class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
     """Tries the first batches in the consumer's thread, then workers if those would help, and keeps what is best.
 
-    How many workers there are is part of the choice, which holds for the loader's later epochs. Streams are read in the
+    How many workers there are, up to `num_workers`, is part of the choice, which holds for the loader's later epochs. Streams are read in the
     consumer's thread.
     """
 
@@ -34,7 +34,9 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
             return
         runtime = self._runtime
         if runtime.auto is None:
-            runtime.auto = Auto(["inline", "threads" if self._gathers else "processes"])
+            modes: list[Mode] = ["inline", "threads" if self._gathers else "processes"]
+            runtime.auto = Auto(modes, most=int(loader.num_workers) or None)
+        auto = runtime.auto
         prefetch = loader.prefetch_factor or 2
         limits: dict[str, Any] = {"prefetch": prefetch, "max_bytes": MAX_BYTES, "timeout": loader.timeout or None}
         how: dict[str, Any] = {"fresh": not loader.persistent_workers, "setup": self._epoch.setup(runtime.digests)}
@@ -53,6 +55,8 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
                 yield from run
             finally:
                 run.close()
+                if auto.decided and auto.current.mode != "processes":
+                    runtime.let_go()
 
         def threads(pieces: Iterator[Piece], workers: int) -> Generator[Result[Piece]]:
             yield from run_threads(
@@ -70,7 +74,7 @@ class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
 
         runners: Any = {"inline": inline, "threads": threads, "processes": processes}
         self._hand = []
-        self._results = run_auto(self._pieces, runtime.auto, runners, self._stats, prefetch=prefetch)
+        self._results = run_auto(self._pieces, auto, runners, self._stats, prefetch=prefetch)
 
     def _pull(self) -> Pulled:
         if self._results is None:

@@ -58,7 +58,8 @@ class DataLoader(torch_data.DataLoader[T_co]):
         in_order: Whether batches come in the sampler's order; otherwise as they are ready, if processes
             make them and `mode` isn't `"auto"`.
         mode: Where batches are made: `"inline"`, `"threads"`, `"processes"`, `"auto"` (chosen by measuring the first
-            batches, and so is the number of workers); None: what `num_workers` means in torch.
+            batches, and so is the number of workers, up to `num_workers` if that isn't 0); None: what `num_workers`
+            means in torch.
         rank: This process's number among those that train together; must be given if `world_size` is.
         world_size: How many these are. Each gets `batch_size` samples of each step; no `DistributedSampler` is needed.
         uneven: What becomes of a last step that can't be shared out evenly: `"pad"` repeats samples from the beginning,

@@ -85,6 +85,10 @@ class Runtime:
         last = self.last() if self.last is not None else None
         if last is not None:
             last._close()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Ends the workers, if there are any at rest."""
         if self._crew is not None:
             self._crew[1].close()
             self._crew = None
