@@ -44,9 +44,7 @@ class Pipeline:
         return self.read * choice.workers / at_once, self.cpu * self.read, each - self.step, self.step
 
 
-def decided(
-    pipeline: Pipeline, modes: tuple[Mode, ...] = ALL, most: int | None = None
-) -> tuple[Choice, list[Choice]]:
+def decided(pipeline: Pipeline, modes: tuple[Mode, ...] = ALL, most: int | None = None) -> tuple[Choice, list[Choice]]:
     """What is chosen, and all that was run on the way."""
     auto = Auto(modes, cpus=pipeline.cpus, most=most)
     ran = [auto.current]
@@ -123,7 +121,7 @@ def test_a_short_run_says_what_it_does() -> None:
         auto.saw(read, read, read, 0.0)
     assert not auto.decided
     list(run_auto(iter(range(3)), auto, runners(stats), stats, prefetch=2))
-    assert stats.report().choice.startswith("workers='auto' reads inline so far: a batch takes 10 ms with its step, and")
+    assert stats.report().choice.startswith("workers='auto' reads inline so far: a batch takes 10 ms with its step, ")
 
 
 def test_one_slow_batch_and_a_slow_beginning_decide_nothing() -> None:

@@ -22,8 +22,8 @@ from headrace.torch.runs import MAX_BYTES
 class _AutoDataLoaderIter(_SingleProcessDataLoaderIter):
     """Tries the first batches in the consumer's thread, then workers if those would help, and keeps what is best.
 
-    How many workers there are, up to `num_workers`, is part of the choice, which holds for the loader's later epochs. Streams are read in the
-    consumer's thread.
+    How many workers there are, up to `num_workers`, is part of the choice, which holds for the loader's later epochs.
+    Streams are read in the consumer's thread.
     """
 
     _results: Any = None
