@@ -114,8 +114,8 @@ def compare(count: int = 384) -> dict[str, float]:
     """Runs all three searches in turn."""
     import torch
 
-    from headrace.nmt.decode import beam_search
-    from headrace.nmt.runtime import prepare_process
+    from headrace.nmt.speed.runtime import prepare_process
+    from headrace.nmt.translating.decode import beam_search
 
     prepare_process(threads=1)
     real = "NMT_MODEL" in os.environ

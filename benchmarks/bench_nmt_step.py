@@ -63,11 +63,11 @@ def _batch(
 
 
 def _steps(kind: str, wide: bool) -> dict[str, float]:
-    from headrace.nmt import fast
     from headrace.nmt.hparams import HParams
     from headrace.nmt.model import Seq2Seq
-    from headrace.nmt.optim import Optimizer
-    from headrace.nmt.runtime import prepare_process
+    from headrace.nmt.speed import fast
+    from headrace.nmt.speed.runtime import prepare_process
+    from headrace.nmt.training.optim import Optimizer
 
     prepare_process(threads=2)
     hparams = HParams(

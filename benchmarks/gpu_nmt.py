@@ -26,12 +26,12 @@ import torch
 
 import headrace as hr
 from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
-from headrace.nmt.graphs import GraphedLoss, pad_steps
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Seq2Seq
-from headrace.nmt.optim import Optimizer
-from headrace.nmt.runtime import prepare_process
+from headrace.nmt.speed.graphs import GraphedLoss, pad_steps
+from headrace.nmt.speed.runtime import prepare_process
 from headrace.nmt.train import train
+from headrace.nmt.training.optim import Optimizer
 
 WORDS_A_SECOND, WAITING, BLEU, SECONDS = 500_000, 0.02, 35.0, 60.0
 IWSLT = {"attention": "scaled_luong", "encoder_type": "bi", "num_units": 512, "compute_dtype": "bfloat16"}

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.nmt import checkpoint
+from headrace.nmt.saved import checkpoint
 
 _RECIPE = {
     "attention": "scaled_luong",

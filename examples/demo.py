@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.markup import escape
 
 import headrace as hr
-from headrace.nmt import metrics
-from headrace.nmt.files import find_side, read_lines
 from headrace.nmt.hparams import HParams
-from headrace.nmt.plot import plot_attention, plot_curves
+from headrace.nmt.judging import metrics
+from headrace.nmt.judging.plot import plot_attention, plot_curves
+from headrace.nmt.text.files import find_side, read_lines
 from headrace.nmt.train import Result, train
 
 VALID_NAMES = ("valid", "val", "dev")

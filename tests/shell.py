@@ -61,7 +61,7 @@ class Shell:
                 "-m",
                 "headrace.nmt",
                 *arguments,
-            ]:  # tests/nmt/test_distributed.py has several processes
+            ]:  # tests/nmt/training/test_distributed.py has several processes
                 self.translate(arguments)
             case ["headrace", "nmt", "serve", *arguments]:
                 self.serve(arguments)
@@ -95,7 +95,7 @@ class Shell:
 def shortened(arguments: list[str]) -> list[str]:
     """Returns flags that make a command of training short: they come last, and so count."""
     from headrace.nmt.__main__ import resolve
-    from headrace.nmt.flags import parse_flags
+    from headrace.nmt.cli.flags import parse_flags
 
     given = parse_flags(arguments)
     if given.get("inference_input_file"):

@@ -55,7 +55,7 @@ ALLOWED = {
     "cntk": {"checks", "", "errors", "clock", "batch", "formats", "plan", "engine"},  # "": the public surface
     "tf1": {"", "errors", "formats"},
     "torch": {"errors", "attributes", "clock", "engine", "profile"},
-    "cli": {"", "errors", "batch", "formats", "cntk", "nmt.programs", "plan.batches", "profile", "state"},
+    "cli": {"", "errors", "batch", "formats", "cntk", "nmt.cli.programs", "plan.batches", "profile", "state"},
     "nmt": {""},  # the public surface, `import headrace as hr`, and nothing behind it
 }
 OPTIONAL = {

@@ -21,13 +21,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.nmt import fast
-from headrace.nmt.decode import Translations, beam_search, greedy_search, longest_translations
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Batch, Seq2Seq
-from headrace.nmt.optim import Optimizer
-from headrace.nmt.special import EOS, SOS
-from headrace.nmt.weights import export_gradients, import_variables
+from headrace.nmt.saved.weights import export_gradients, import_variables
+from headrace.nmt.speed import fast
+from headrace.nmt.text.special import EOS, SOS
+from headrace.nmt.training.optim import Optimizer
+from headrace.nmt.translating.decode import Translations, beam_search, greedy_search, longest_translations
 
 Arrays = Mapping[str, NDArray[Any]]
 TOLERANCE = 1e-5

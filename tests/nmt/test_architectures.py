@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headrace.nmt import fast
-from headrace.nmt.attention import Memory, State
-from headrace.nmt.decode import beam_search, greedy_search
 from headrace.nmt.hparams import HParams
+from headrace.nmt.layers.attention import Memory, State
 from headrace.nmt.model import Decoder, Encoder, Seq2Seq
-from headrace.nmt.weights import export_variables, import_variables
+from headrace.nmt.saved.weights import export_variables, import_variables
+from headrace.nmt.speed import fast
+from headrace.nmt.translating.decode import beam_search, greedy_search
 from tests.nmt.conftest import MakeBatch, MakeModel
 
 GNMT: dict[str, object] = {"attention": "normed_bahdanau", "encoder_type": "gnmt", "num_layers": 4}

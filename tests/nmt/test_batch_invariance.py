@@ -10,12 +10,12 @@ from torch import Tensor
 
 import headrace as hr
 from headrace.nmt.data import Vocabs
-from headrace.nmt.decode import GROUPS_OF_WORDS, _largest, translate
-from headrace.nmt.ensemble import Ensemble
 from headrace.nmt.hparams import HParams
 from headrace.nmt.infer import Translator
+from headrace.nmt.layers.steady import exp, log, multiply, sigmoid, tanh
 from headrace.nmt.model import Seq2Seq
-from headrace.nmt.steady import exp, log, multiply, sigmoid, tanh
+from headrace.nmt.translating.decode import GROUPS_OF_WORDS, _largest, translate
+from headrace.nmt.translating.ensemble import Ensemble
 
 WORDS = 1700  # more than the search for the likeliest words goes through at once
 MODELS: dict[str, dict[str, object]] = {

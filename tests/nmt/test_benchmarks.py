@@ -7,7 +7,7 @@ import pytest
 import torch
 from benchmarks import bench_nmt_beam, gpu_nmt, nmt_scores
 
-from headrace.nmt.decode import beam_search
+from headrace.nmt.translating.decode import beam_search
 from tests.nmt.conftest import MakeBatch, MakeModel, Toy
 
 

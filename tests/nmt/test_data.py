@@ -9,9 +9,9 @@ import pytest
 
 import headrace as hr
 from headrace.nmt.data import Vocabs, batches, load_vocabs, read_pairs, to_batch
-from headrace.nmt.files import find_side
 from headrace.nmt.hparams import HParams
-from headrace.nmt.special import EOS, SOS
+from headrace.nmt.text.files import find_side
+from headrace.nmt.text.special import EOS, SOS
 from tests.nmt.conftest import Toy
 
 Row = tuple[list[int], list[int], list[int]]  # source, target read, target predicted

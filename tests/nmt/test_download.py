@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.nmt.corpora import CORPORA, Corpus, Remote, Text
 from headrace.nmt.download import DownloadError, download, main
+from headrace.nmt.text.corpora import CORPORA, Corpus, Remote, Text
 
 CONTENT = bytes(range(256)) * 40
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.nmt.decode import beam_search, greedy_search, longest_translations
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Seq2Seq
-from headrace.nmt.weights import import_variables
+from headrace.nmt.saved.weights import import_variables
+from headrace.nmt.translating.decode import beam_search, greedy_search, longest_translations
 from tests.conformance import nmt_golden as golden
 from tests.nmt.conftest import shared_data
 

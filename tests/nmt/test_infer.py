@@ -5,14 +5,14 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.nmt.checkpoint import CheckpointError
-from headrace.nmt.files import read_lines
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.infer import Translator, score_lines, translate_file
 from headrace.nmt.model import Seq2Seq
+from headrace.nmt.saved.checkpoint import CheckpointError
+from headrace.nmt.text.files import read_lines
 from headrace.nmt.train import train
 from tests.nmt.conftest import Toy
-from tests.nmt.serving import make_translator
+from tests.nmt.servers import make_translator
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from headrace.nmt.attention import LuongAttention
-from headrace.nmt.cells import draw_mask
 from headrace.nmt.hparams import HParams
+from headrace.nmt.layers.attention import LuongAttention
+from headrace.nmt.layers.cells import draw_mask
 from headrace.nmt.model import Batch, Seq2Seq
 from tests.nmt.conftest import MakeBatch, MakeModel
 

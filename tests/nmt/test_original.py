@@ -15,12 +15,12 @@ import torch
 
 import headrace
 from headrace.nmt.__main__ import main
-from headrace.nmt.flags import _ALIASES, _WITHOUT_EFFECT, _shown, parse_flags
+from headrace.nmt.cli.flags import _ALIASES, _WITHOUT_EFFECT, _shown, parse_flags
 from headrace.nmt.hparams import FIELDS, HParamError, HParams
 from headrace.nmt.infer import Translator
-from headrace.nmt.optim import learning_rate
-from headrace.nmt.special import EOS
+from headrace.nmt.text.special import EOS
 from headrace.nmt.train import train
+from headrace.nmt.training.optim import learning_rate
 from tests.nmt.conftest import MakeModel, Toy
 from tests.nmt.test_main import flags
 
@@ -78,7 +78,7 @@ def test_the_list_is_whole() -> None:
 def test_every_flag_is_taken_with_its_default(name: str, caplog: pytest.LogCaptureFixture) -> None:
     default = ({**ORIGINAL, **OLDER})[name]
     if name == "hparams_path":
-        return  # tests/nmt/test_standard.py
+        return  # tests/nmt/cli/test_standard.py
     with caplog.at_level(logging.WARNING, "headrace"):
         given = parse_flags([f"--{name}=" if default == "" else f"--{name}={_shown(default)}"])
     HParams().replace(**given)
@@ -231,7 +231,8 @@ def test_every_fault_is_shown_by_a_test() -> None:
     for row, (beginning, names) in zip(rows, SHOWN.items(), strict=True):
         assert row.startswith(beginning)
         for file, name in (name.split("::") for name in names):
-            tree = ast.parse((Path(__file__).parent / file).read_text())
+            (path,) = Path(__file__).parent.rglob(file)
+            tree = ast.parse(path.read_text())
             assert name in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 

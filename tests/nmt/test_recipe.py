@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.nmt import fast
 from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.model import Seq2Seq
-from headrace.nmt.optim import learning_rate
+from headrace.nmt.saved.weights import export_gradients
+from headrace.nmt.speed import fast
 from headrace.nmt.train import train
-from headrace.nmt.weights import export_gradients
+from headrace.nmt.training.optim import learning_rate
 from tests.nmt.conftest import MakeBatch, MakeModel, Toy
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from headrace.nmt import checkpoint
+from headrace.nmt.saved import checkpoint
 from tests.nmt.conftest import Toy
 
 # What a line of the log says about the model, not about the speed.

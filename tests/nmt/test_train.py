@@ -8,12 +8,14 @@ import pytest
 import torch
 
 import headrace as hr
-from headrace.nmt import checkpoint, fast, optim
-from headrace.nmt.checkpoint import CheckpointError
-from headrace.nmt.evaluate import EvalSet
 from headrace.nmt.hparams import HParamError
 from headrace.nmt.infer import Translator
+from headrace.nmt.judging.evaluate import EvalSet
+from headrace.nmt.saved import checkpoint
+from headrace.nmt.saved.checkpoint import CheckpointError
+from headrace.nmt.speed import fast
 from headrace.nmt.train import DivergedError, Result, train
+from headrace.nmt.training import optim
 from tests.nmt.conftest import Toy
 
 LINE = re.compile(

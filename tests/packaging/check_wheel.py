@@ -17,7 +17,7 @@ MAX_BYTES = 5_000_000
 FOLDERS = {"headrace"}  # besides the wheel's own `headrace-….dist-info`
 NEEDED = (
     *("headrace/__init__.py", "headrace/py.typed", "headrace/_native.pyi", "headrace/formats/__init__.py"),
-    "headrace/nmt/page.html",
+    "headrace/nmt/serving/page.html",
 )
 
 

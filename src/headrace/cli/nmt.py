@@ -10,7 +10,7 @@ def nmt(context: typer.Context) -> int:
 
     `headrace nmt` alone lists the programs; what `python -m headrace.nmt` takes, this takes too.
     """
-    from headrace.nmt.programs import run_program  # here, so that other commands need not load it
+    from headrace.nmt.cli.programs import run_program  # here, so that other commands need not load it
 
     try:
         return run_program(context.args)

@@ -1,6 +1,6 @@
 """`python -m headrace.nmt`: trains a model, or translates a file with one (`--inference_input_file`).
 
-A first word that is no flag names another program: `python -m headrace.nmt serve MODEL`, see `programs.py`.
+A first word that is no flag names another program: `python -m headrace.nmt serve MODEL`, see `cli/programs.py`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.nmt.commands import run_command
-from headrace.nmt.files import read_lines
-from headrace.nmt.programs import run_program
+from headrace.nmt.cli.programs import run_program
+from headrace.nmt.cli.run import run_command
+from headrace.nmt.text.files import read_lines
 
 __all__ = ["main"]
 
@@ -30,7 +30,7 @@ def _run(argv: Sequence[str]) -> None:
     # Must be set before PyTorch is loaded. On a computer that others use as well, threads that wait busily for one
     # that has no core make a step take many times as long; on a quiet one this costs nothing.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    from headrace.nmt.flags import parse_flags  # here, so that a missing PyTorch is reported as any other error
+    from headrace.nmt.cli.flags import parse_flags  # here, so that a missing PyTorch is reported as any other error
 
     given = parse_flags(argv)
     if given.get("inference_input_file"):
@@ -52,8 +52,8 @@ def resolve(given: dict[str, Any]) -> Any:
 def _translate(given: dict[str, Any]) -> None:
     from headrace.nmt.hparams import HParamError
     from headrace.nmt.infer import Translator, check_references, score_lines, translate_file
-    from headrace.nmt.parts import torchrun_job
-    from headrace.nmt.runtime import prepare_process
+    from headrace.nmt.speed.runtime import prepare_process
+    from headrace.nmt.translating.parts import torchrun_job
 
     given = torchrun_job() | given
     path = given.get("ckpt") or given.get("out_dir") or ""
@@ -66,7 +66,7 @@ def _translate(given: dict[str, Any]) -> None:
     translator = Translator.load(paths, **given)
     hparams = translator.hparams
     if hparams.score_file:
-        from headrace.nmt.scoring import score_file, total
+        from headrace.nmt.judging.scoring import score_file, total
 
         files = hparams.inference_input_file, hparams.score_file, hparams.inference_output_file
         scores = score_file(translator, *map(str, files))

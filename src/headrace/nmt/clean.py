@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import headrace as hr
-from headrace.nmt.commands import Parser, run_command
-from headrace.nmt.files import find_side, open_text, replacing
+from headrace.nmt.cli.run import Parser, run_command
 from headrace.nmt.hparams import HParamError
+from headrace.nmt.text.files import find_side, open_text, replacing
 
 __all__ = ["Rules", "Seen", "main"]
 

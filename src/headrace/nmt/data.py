@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import headrace as hr
-from headrace.nmt.files import SEPARATORS, find_side
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Batch
-from headrace.nmt.special import EOS, UNKNOWN
+from headrace.nmt.text.files import SEPARATORS, find_side
+from headrace.nmt.text.special import EOS, UNKNOWN
 
 __all__ = ["Vocabs", "batches", "load_vocabs", "read_pairs", "to_batch"]
 

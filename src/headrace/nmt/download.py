@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO
 
 import headrace as hr
-from headrace.nmt.commands import Parser, run_command
-from headrace.nmt.corpora import CORPORA, Corpus, Text
-from headrace.nmt.files import replacing
+from headrace.nmt.cli.run import Parser, run_command
+from headrace.nmt.text.corpora import CORPORA, Corpus, Text
+from headrace.nmt.text.files import replacing
 
 __all__ = ["DownloadError", "download", "main"]
 

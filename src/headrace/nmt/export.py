@@ -2,7 +2,7 @@
 
 `encoder` reads source sentences: `encoder(src, src_len)` gives the memory and the state that decoding starts from, and
 `step(words, memory, state)` goes one word on: it gives the logits of the next word, the attention, and the next state.
-Batch and lengths are free. Which words to take, the caller decides: `exported.py` shows it.
+Batch and lengths are free. Which words to take, the caller decides: `exporting/exported.py` shows it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import headrace as hr
-from headrace.nmt.commands import Parser, run_command
+from headrace.nmt.cli.run import Parser, run_command
 
 if TYPE_CHECKING:
     from headrace.nmt.infer import Translator
@@ -46,8 +46,8 @@ def export(translator: Translator, folder: str | Path, kind: str = "torch") -> N
         ExportError: It cannot be exported, or what writes ONNX is not installed.
         OSError: A file cannot be written.
     """
-    from headrace.nmt.export_modules import Encode, Step, example, flat_names
-    from headrace.nmt.files import replacing
+    from headrace.nmt.exporting.modules import Encode, Step, example, flat_names
+    from headrace.nmt.text.files import replacing
 
     hparams = translator.hparams
     if kind not in KINDS:

@@ -11,19 +11,20 @@ import torch
 from numpy.typing import NDArray
 
 import headrace as hr
-from headrace.nmt import checkpoint, metrics
-from headrace.nmt.align import pharaoh, read_dictionary, replace_unknown
 from headrace.nmt.data import Vocabs
-from headrace.nmt.decode import Model, translate
-from headrace.nmt.ensemble import Ensemble
-from headrace.nmt.files import SEPARATORS, read_lines, write_lines
 from headrace.nmt.hparams import HParamError, HParams
+from headrace.nmt.judging import metrics
+from headrace.nmt.judging.plot import plot_attention
 from headrace.nmt.model import Batch, Seq2Seq
-from headrace.nmt.parts import mark_of, part_of, translate_part
-from headrace.nmt.plot import plot_attention
-from headrace.nmt.special import EOS, SOS
-from headrace.nmt.subwords import Subwords
-from headrace.nmt.workers import translate_by_workers
+from headrace.nmt.saved import checkpoint
+from headrace.nmt.text.files import SEPARATORS, read_lines, write_lines
+from headrace.nmt.text.special import EOS, SOS
+from headrace.nmt.text.subwords import Subwords
+from headrace.nmt.translating.align import pharaoh, read_dictionary, replace_unknown
+from headrace.nmt.translating.decode import Model, translate
+from headrace.nmt.translating.ensemble import Ensemble
+from headrace.nmt.translating.parts import mark_of, part_of, translate_part
+from headrace.nmt.translating.processes import translate_by_workers
 
 __all__ = ["Translation", "Translator", "check_references", "score_lines", "translate_file"]
 

@@ -1,6 +1,6 @@
 """The translation model: a recurrent encoder reads the source, a recurrent decoder writes the target and may look back.
 
-The Transformer's encoder and decoder, which may take their places, are in `transformer.py`.
+The Transformer's encoder and decoder, which may take their places, are in `layers/transformer.py`.
 
 Names of tensors end in their shape, one letter a dimension:
 
@@ -16,8 +16,8 @@ and eos. Time comes first, so that `x_TBU[t]` is one contiguous step. Matrices a
 What happens to a batch one reads in `Seq2Seq.outputs`: `embed`, then `Encoder.read`, then `Decoder.step` for each word;
 `Seq2Seq.loss` compares. docs/nmt-tutorial.md goes through it by hand.
 
-The layers are in `cells.py`, ways to look back in `attention.py`. This is the model as one would explain it; `fast.py`
-computes the same loss and gradients of the common variants in less time.
+The cells are in `layers/cells.py`, ways to look back in `layers/attention.py`. This is the model as one would explain
+it; `speed/fast.py` computes the same loss and gradients of the common variants in less time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from headrace.nmt.attention import Memory, State, make_attention, never_empty
-from headrace.nmt.cells import Stack, States
-from headrace.nmt.chars import CharEncoder
 from headrace.nmt.hparams import HParams
-from headrace.nmt.sampled import Candidates, draw_candidates, sampled_cross_entropy
-from headrace.nmt.steady import multiply
-from headrace.nmt.transformer import TransformerDecoder, TransformerEncoder
+from headrace.nmt.layers.attention import Memory, State, make_attention, never_empty
+from headrace.nmt.layers.cells import Stack, States
+from headrace.nmt.layers.chars import CharEncoder
+from headrace.nmt.layers.sampled import Candidates, draw_candidates, sampled_cross_entropy
+from headrace.nmt.layers.steady import multiply
+from headrace.nmt.layers.transformer import TransformerDecoder, TransformerEncoder
 
 __all__ = ["Batch", "Decoder", "Encoder", "Masks", "Memory", "Seq2Seq", "State"]
 
@@ -414,7 +414,7 @@ class Seq2Seq(nn.Module):
     def loss(self, batch: Batch, masks: Masks | None = None) -> Tensor:
         """Returns the cross-entropy summed over all words that count, divided by the number of sentences."""
         output_NU, words_N = self.outputs(batch, masks).flatten(0, 1), batch.tgt_out_TB.flatten()
-        words_N = words_N.to(self.projection_UV.device)  # which may be another than the batch's: see placement.py
+        words_N = words_N.to(self.projection_UV.device)  # may be another: see training/placement.py
         if masks is not None and masks.candidates is not None:
             output_NU = output_NU.to(words_N.device)
             losses_N = sampled_cross_entropy(output_NU, self.projection_UV, words_N, masks.candidates)

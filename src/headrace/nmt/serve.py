@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.nmt.commands import Parser, run_command
+from headrace.nmt.cli.run import Parser, run_command
 
 if TYPE_CHECKING:
-    from headrace.nmt.server import Server
+    from headrace.nmt.serving.server import Server
 
 __all__ = ["main", "serve"]
 
@@ -33,12 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before PyTorch is loaded, as in training
-    from headrace.nmt.flags import nearest  # here, so that a missing PyTorch is reported as any other error
+    from headrace.nmt.cli.flags import nearest  # here, so that a missing PyTorch is reported as any other error
     from headrace.nmt.hparams import HParamError
     from headrace.nmt.infer import Translator
-    from headrace.nmt.runtime import prepare_process
-    from headrace.nmt.server import Server
-    from headrace.nmt.service import Limits, Service
+    from headrace.nmt.serving.server import Server
+    from headrace.nmt.serving.service import Limits, Service
+    from headrace.nmt.speed.runtime import prepare_process
 
     parser = _parser()
     flags, unknown = parser.parse_known_args(argv)
@@ -122,8 +122,8 @@ def _say(text: str) -> None:
 
 
 def _parser() -> Parser:
-    from headrace.nmt.flags import add_flags
-    from headrace.nmt.service import Limits
+    from headrace.nmt.cli.flags import add_flags
+    from headrace.nmt.serving.service import Limits
 
     most = Limits()
     parser = Parser(

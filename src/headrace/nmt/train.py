@@ -2,7 +2,8 @@
 
 Read it from top to bottom: `train` sets up a run or takes up an old one, `Run.loop` is the training loop, and what
 the loop does every step, every hundred steps, every thousand and at the end follows in that order. How good the model
-is, `judge.py` finds out; what several processes that train together tell each other is in `distributed.py`.
+is, `judging/judge.py` finds out; what several processes that train together tell each other is in
+`training/distributed.py`.
 
 A run is a function of its data and settings: the order of the sentences, dropout and the samples that are shown
 depend on the seed and the step, so a run that was killed goes on from its latest checkpoint as if nothing had been.
@@ -21,24 +22,25 @@ import numpy as np
 import torch
 
 import headrace as hr
-from headrace.nmt import checkpoint, fast
-from headrace.nmt.checkpoint import Checkpoint
 from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
-from headrace.nmt.distributed import Ranks
-from headrace.nmt.evaluate import exp
-from headrace.nmt.graphs import GraphedLoss, pad_steps
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.infer import Translator
-from headrace.nmt.interrupt import Interrupt
-from headrace.nmt.judge import Judge, draw_seed
+from headrace.nmt.judging.evaluate import exp
+from headrace.nmt.judging.judge import Judge, draw_seed
 from headrace.nmt.model import Batch, Seq2Seq
-from headrace.nmt.optim import Optimizer, learning_rate
-from headrace.nmt.placement import find_gpus, place_layers, spread
-from headrace.nmt.pretrained import fill_embeddings
-from headrace.nmt.progress import Progress, Window
-from headrace.nmt.report import Report
-from headrace.nmt.runtime import place, prepare_process
-from headrace.nmt.subwords import CutPairs, prepare
+from headrace.nmt.saved import checkpoint
+from headrace.nmt.saved.checkpoint import Checkpoint
+from headrace.nmt.saved.pretrained import fill_embeddings
+from headrace.nmt.speed import fast
+from headrace.nmt.speed.graphs import GraphedLoss, pad_steps
+from headrace.nmt.speed.runtime import place, prepare_process
+from headrace.nmt.text.subwords import CutPairs, prepare
+from headrace.nmt.training.distributed import Ranks
+from headrace.nmt.training.interrupt import Interrupt
+from headrace.nmt.training.optim import Optimizer, learning_rate
+from headrace.nmt.training.placement import find_gpus, place_layers, spread
+from headrace.nmt.training.progress import Progress, Window
+from headrace.nmt.training.report import Report
 
 __all__ = ["DivergedError", "Result", "train"]
 

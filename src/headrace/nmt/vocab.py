@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import headrace as hr
-from headrace.nmt.commands import Parser, run_command
-from headrace.nmt.files import find_side, write_lines
+from headrace.nmt.cli.run import Parser, run_command
 from headrace.nmt.hparams import HParamError
-from headrace.nmt.special import NUM_SPECIAL, UNKNOWN
+from headrace.nmt.text.files import find_side, write_lines
+from headrace.nmt.text.special import NUM_SPECIAL, UNKNOWN
 
 __all__ = ["Counted", "count_words", "main"]
 

@@ -1,0 +1,1 @@
+"""The command line: its flags, the settings that have names, the programs by name, and how each begins and ends."""

@@ -1,0 +1,1 @@
+"""Models as programs that run without headrace, and how to run them."""

@@ -1,0 +1,1 @@
+"""How good a model is: measures, the sets they are taken of, and pictures."""
