@@ -120,6 +120,7 @@ def test_the_number_of_workers_bounds_the_choice(workers: int, monkeypatch: pyte
 def test_workers_that_were_tried_in_vain_go() -> None:
     loader = auto_on(Choice("processes", 1), Numbers(40))
     auto = loader._runtime.auto
+    assert auto is not None
     auto.decided, auto._tried = False, [(Choice("inline", 0), 0.0)]
     batches = iter(loader)
     next(batches)
