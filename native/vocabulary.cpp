@@ -6,6 +6,7 @@
 #include "errors.h"
 #include "line_index.h"
 #include "tokeniser.h"
+#include "utf8.h"
 
 namespace headrace {
 namespace {
@@ -16,8 +17,9 @@ std::string shown(std::span<const std::uint8_t> word) {
   std::string text;
   std::size_t end = std::min(word.size(), kShown);
   while (end > 0 && end < word.size() && (word[end] & 0xc0) == 0x80) --end;  // do not cut a character
+  const bool readable = valid_utf8_prefix(word.data(), end) == end;
   for (std::size_t i = 0; i < end; ++i) {
-    text += word[i] < 32 || word[i] == 127 ? '?' : static_cast<char>(word[i]);
+    text += word[i] < 32 || word[i] == 127 || (!readable && word[i] > 127) ? '?' : static_cast<char>(word[i]);
   }
   return "'" + text + (end < word.size() ? "..." : "") + "'";
 }
@@ -37,6 +39,9 @@ void Vocabulary::add(std::span<const std::uint8_t> word, const std::uint8_t* rea
                      std::string_view place) {
   const auto where = [&](std::size_t i) { return name + ", " + std::string(place) + " " + std::to_string(i + 1); };
   const std::size_t next = table_.size();
+  if (next == 0 && word.size() >= 2 && ((word[0] == 0xff && word[1] == 0xfe) || (word[0] == 0xfe && word[1] == 0xff))) {
+    throw DataError(where(next) + " is UTF-16 text by its byte order mark, expected UTF-8; convert the file");
+  }
   if (std::all_of(word.begin(), word.end(), white)) {
     throw DataError(where(next) + " is blank: a vocabulary has one word a line and no empty lines; remove it");
   }

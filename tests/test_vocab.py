@@ -76,12 +76,14 @@ def test_files_of_either_line_end_are_read(tmp_path: pathlib.Path, ending: str, 
         ),
         ("<unk>\n a\n", r"vocab, line 2 has white space in it"),
         ("\ufeff<unk>\na\n", r"vocab, line 1 begins with a byte order mark"),
+        ("<unk>\na\n".encode("utf-16"), r"vocab, line 1 is UTF-16 text by its byte order mark, expected UTF-8"),
+        (b"<unk>\n\xff\xfe \xe4\n", r"vocab, line 2 has white space in it.*found '\?\? \?'"),
         ("<unk>\n" + "é" * 30 + " x", r"found '" + "é" * 20 + r"\.\.\.'"),
         ("a\n</s>\n", r"vocab has no '<unk>', '<s>' among its 2 words; add a line for each, pass missing='prepend'"),
         ("", r"vocab has no '<unk>', '<s>', '</s>' among its 0 words"),
     ],
 )
-def test_malformed_files_are_refused_with_the_line(tmp_path: pathlib.Path, content: str, message: str) -> None:
+def test_malformed_files_are_refused_with_the_line(tmp_path: pathlib.Path, content: str | bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         hr.Vocab.from_file(write(tmp_path, content), special=["<s>", "</s>"])
 

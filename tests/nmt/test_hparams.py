@@ -62,18 +62,31 @@ def test_different_depths_do_not_pass_the_state() -> None:
         ({"num_translations_per_input": 2}, "num_translations_per_input may be at most 1 with greedy"),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
-        ({"dropout": float("nan")}, "dropout must be at least 0 and below 1, got nan"),
+        ({"dropout": float("nan")}, "dropout must be a number of at most 1e\\+30, got nan"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0.0"),
         ({"metrics": "bleu,blue"}, "metrics may name bleu, .*, got 'blue'"),
         ({"num_units": "128"}, "num_units must be of type int, got '128'"),
         ({"residual": 1}, "residual must be of type bool, got 1"),
         ({"warmup_steps": 9, "num_train_steps": 8}, "warmup_steps must not exceed num_train_steps=8, got 9"),
         ({"num_unit": 8}, "no setting is called num_unit"),
+        ({"num_units": 2**31}, "num_units must be a number of at most 2,147,483,647, got 2147483648"),
+        ({"learning_rate": 1e300}, "learning_rate must be a number of at most 1e\\+30, got 1e\\+300"),
+        ({"init_weight": float("inf")}, "init_weight must be a number of at most 1e\\+30, got inf"),
+        ({"forget_bias": -float("inf")}, "forget_bias must be a number of at most 1e\\+30, got -inf"),
+        ({"sos": "a b"}, "sos and eos must be two words, without blanks and not <unk>, got .'a b'"),
+        ({"sos": "</s>"}, "sos and eos must be two words"),
+        ({"eos": ""}, "sos and eos must be two words"),
     ],
 )
 def test_refuses(settings: dict[str, object], message: str) -> None:
     with pytest.raises(HParamError, match=message):
         HParams().replace(**settings)
+
+
+def test_settings_too_deep_to_be_read(tmp_path: Path) -> None:
+    (tmp_path / "deep").write_text("[" * 200_000)
+    with pytest.raises(HParamError, match=r"cannot read settings from .*deep: "):
+        HParams.load(tmp_path / "deep")
 
 
 def test_saves_and_loads(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from headrace.nmt.judging.evaluate import EvalSet
 from headrace.nmt.saved import checkpoint
 from headrace.nmt.saved.checkpoint import CheckpointError
 from headrace.nmt.speed import fast
+from headrace.nmt.text.files import locked
 from headrace.nmt.train import DivergedError, Result, train
 from headrace.nmt.training import optim
 from tests.nmt.conftest import Toy
@@ -122,7 +123,9 @@ def test_other_data_begins_a_new_epoch_and_says_so(
     assert result.step == 5
     assert f"# train_prefix: {tmp_path}/train -> {tmp_path}/more" in out
     assert "# other data or batches than before: a new epoch begins" in out
-    assert "# optimizer: adam -> sgd, which starts anew" in out
+    assert "# optimizer: adam -> sgd" in out
+    assert "# learning_rate: 0.01 -> 0.1" in out
+    assert "# another optimizer than before: it starts anew" in out
 
 
 def test_data_that_changed_under_the_run_is_refused(toy: Toy, tmp_path: Path) -> None:
@@ -304,3 +307,39 @@ def test_a_run_stopped_by_ctrl_c_is_the_run_in_one(toy: Toy, tmp_path: Path, mon
     parts = train(hparams, quiet=True)
     assert all(torch.equal(weight, weights(parts)[name]) for name, weight in weights(whole).items())
     assert parts.curves["train_ppl"] == whole.curves["train_ppl"]
+
+
+def test_one_training_in_a_folder(toy: Toy, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with locked(tmp_path / "out"), pytest.raises(BlockingIOError, match="another training is at work"):
+        train(toy(), quiet=True)
+    assert list((tmp_path / "out").iterdir()) == []
+    assert train(toy(), quiet=True).step == 6
+
+
+def test_nothing_to_do_is_not_judged(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    train(toy())
+    assert "judge" in capsys.readouterr().out
+    train(toy())
+    assert "judge" not in capsys.readouterr().out
+
+
+def test_what_makes_the_decoder_start_from_zeros(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    train(toy(num_encoder_layers=2, num_decoder_layers=1, num_train_steps=1))
+    assert "# encoder and decoder are not equally deep: the decoder starts from zeros" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("part", ["optimizer", "progress"])
+def test_a_checkpoint_with_a_damaged_part(toy: Toy, tmp_path: Path, part: str) -> None:
+    train(toy(), quiet=True)
+    path = tmp_path / "out/translate.ckpt-6"
+    document = torch.load(path)
+    document[part] = {"moments": 3}
+    torch.save(document, path)
+    with pytest.raises(CheckpointError, match=r"ckpt-6 cannot go on: .* damaged \(.*delete it, and training goes on"):
+        train(toy(num_train_steps=8), quiet=True)
+
+
+def test_more_sampled_words_than_there_are(toy: Toy) -> None:
+    with pytest.raises(HParamError, match="num_sampled_softmax"):
+        train(toy(num_sampled_softmax=100), quiet=True)

@@ -50,8 +50,10 @@ def test_one_vocabulary_for_both(corpus: Path) -> None:
     ("flags", "message"),
     [
         (["--min_count=0"], "min_count must be at least 1, got 0"),
+        (["--min_count=9"], "no word of the de text comes min_count=9 times: give a smaller one"),
+        (["--min_count=x"], "min_count: expected a whole number, got 'x'"),
         (["--max_size=3"], "max_size must leave room for words beside the 3 special ones, got 3"),
-        (["--min_cuont=2"], "unrecognized arguments: --min_cuont=2"),
+        (["--min_cuont=2"], "unknown flag --min_cuont; did you mean --min_count?"),
         (["--train_prefix=nowhere/train"], r"expected this file \(or the same with .gz\), found none"),
     ],
 )

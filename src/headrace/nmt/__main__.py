@@ -43,10 +43,10 @@ def _run(argv: Sequence[str]) -> None:
 
 def resolve(given: dict[str, Any]) -> Any:
     """Completes flags to the settings of a training run: what is not given is as `out_dir` has it, or the default."""
-    from headrace.nmt.hparams import HParams, read_json
+    from headrace.nmt.hparams import HParams
 
     saved = Path(given.get("out_dir") or ".", "hparams")
-    return HParams().replace(**(read_json(saved) if given.get("out_dir") and saved.is_file() else {}) | given)
+    return (HParams.load(saved) if given.get("out_dir") and saved.is_file() else HParams()).replace(**given)
 
 
 def _translate(given: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 import headrace as hr
 from headrace.nmt.cli.run import Parser, run_command
 from headrace.nmt.hparams import HParamError
-from headrace.nmt.text.files import find_side, open_text, replacing
+from headrace.nmt.text.files import find_side, make_folder, open_text, replacing
 
 __all__ = ["Rules", "Seen", "main"]
 
@@ -178,7 +178,7 @@ def _run(argv: Sequence[str] | None) -> None:
         str(Path(path).resolve()) for side in sides for path in side
     }:
         raise HParamError(f"output_prefix would write over the input {min(taken)}: give another one")
-    outputs[0].parent.mkdir(parents=True, exist_ok=True)
+    make_folder(outputs[0].parent)
     try:
         seen = Seen(flags.duplicates_mb) if flags.duplicates_mb else None
     except (MemoryError, OverflowError):

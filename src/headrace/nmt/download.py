@@ -22,7 +22,7 @@ from typing import IO
 import headrace as hr
 from headrace.nmt.cli.run import Parser, run_command
 from headrace.nmt.text.corpora import CORPORA, Corpus, Text
-from headrace.nmt.text.files import replacing
+from headrace.nmt.text.files import make_folder, replacing
 
 __all__ = ["DownloadError", "download", "main"]
 
@@ -51,7 +51,7 @@ def download(corpus: Corpus, folder: Path, *, mirror: str | None = None, say: Ca
             not what it should be, or an archive lacks a text.
         OSError: A file cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if corpus.texts and all((folder / text.name).is_file() for text in corpus.texts):
         say(f"# {folder} has all texts already")
         return
@@ -245,6 +245,8 @@ def _run(argv: Sequence[str] | None) -> None:
     parser.add_argument("folder", type=Path, help="where to put it")
     parser.add_argument("--mirror", metavar="URL", help="folder on a server that has the files, not the usual one")
     flags = parser.parse_args(argv)
+    if flags.mirror is not None and not re.match(r"https?://[^/]", flags.mirror):
+        raise DownloadError(f"mirror must be a URL, such as https://example.org/folder, got {flags.mirror}")
     download(CORPORA[flags.name], flags.folder, mirror=flags.mirror, say=_say)
 
 

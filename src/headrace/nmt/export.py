@@ -47,7 +47,7 @@ def export(translator: Translator, folder: str | Path, kind: str = "torch") -> N
         OSError: A file cannot be written.
     """
     from headrace.nmt.exporting.modules import Encode, Step, example, flat_names
-    from headrace.nmt.text.files import replacing
+    from headrace.nmt.text.files import make_folder, replacing
 
     hparams = translator.hparams
     if kind not in KINDS:
@@ -63,7 +63,7 @@ def export(translator: Translator, folder: str | Path, kind: str = "torch") -> N
         except ImportError as error:
             raise ExportError(f"writing ONNX needs {error.name}: pip install 'headrace[onnx]'") from error
     folder, end = Path(folder), KINDS[kind]
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     (folder / "settings.json").unlink(missing_ok=True)  # written last: with it, all files are there
     model = copy.deepcopy(translator.model).eval()
     encode, step = Encode(model), Step(model)

@@ -312,8 +312,8 @@ def read_json(path: Path) -> dict[str, Any]:
     """Reads a JSON object of settings, naming the file in every complaint."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise HParamError(f"cannot read settings from {path}: {error}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise HParamError(f"cannot read settings from {path}: {error}; mend the file, or leave it out") from error
     if not isinstance(values, dict):
         raise HParamError(f"expected a JSON object of settings in {path}, got a {type(values).__name__}")
     return values
@@ -330,22 +330,29 @@ def may_be_none(name: str) -> bool:
     return str(FIELDS[name].type).endswith("| None")
 
 
-def _check_types_and_choices(hparams: HParams) -> None:
-    for name, flag in FIELDS.items():
-        value = getattr(hparams, name)
-        if value is None and may_be_none(name):
-            continue
-        kind = field_kind(name)
-        if kind is float and type(value) is int:
-            object.__setattr__(hparams, name, float(value))
-        elif type(value) is not kind:
-            raise HParamError(f"{name} must be of type {kind.__name__}, got {value!r}")
-        choices = flag.metadata["choices"]
-        if not choices or value in choices:
-            continue
+def check_value(name: str, value: Any) -> None:
+    """Refuses a value that a setting cannot have, whatever the others are."""
+    kind, choices = field_kind(name), FIELDS[name].metadata["choices"]
+    if value is None and may_be_none(name):
+        return
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        raise HParamError(f"{name} must be of type {kind.__name__}, got {value!r}")
+    if choices and value not in choices:
         raise HParamError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    most = 1e30 if kind is float else _MOST
+    if isinstance(value, (int, float)) and name != "random_seed" and not abs(value) <= most:  # not a number, too
+        raise HParamError(f"{name} must be a number of at most {most:,}, got {value}")
 
 
+def _check_types_and_choices(hparams: HParams) -> None:
+    for name in FIELDS:
+        value = getattr(hparams, name)
+        check_value(name, value)
+        if field_kind(name) is float and type(value) is int:
+            object.__setattr__(hparams, name, float(value))
+
+
+_MOST = 2**31 - 1
 _AT_LEAST_ONE = (
     *("num_units", "num_layers", "num_encoder_layers", "num_decoder_layers", "batch_size", "num_train_steps"),
     *("src_max_len", "tgt_max_len", "src_max_len_infer", "tgt_max_len_infer", "steps_per_stats"),
@@ -369,7 +376,7 @@ def _check_ranges(hparams: HParams) -> None:
         value = getattr(hparams, name)
         if not value >= 0:
             raise HParamError(f"{name} must not be negative, got {value}")
-    for name in ("dropout", "subword_dropout"):
+    for name in ("dropout", "subword_dropout", "label_smoothing"):
         if not 0.0 <= getattr(hparams, name) < 1.0:
             raise HParamError(f"{name} must be at least 0 and below 1, got {getattr(hparams, name)}")
     if hparams.inference_list is not None:
@@ -378,8 +385,6 @@ def _check_ranges(hparams: HParams) -> None:
             raise HParamError(f"inference_list must be a comma list of line numbers, got {hparams.inference_list!r}")
     if not 0.0 < hparams.sampling_top_p <= 1.0:
         raise HParamError(f"sampling_top_p must be above 0 and at most 1, got {hparams.sampling_top_p}")
-    if not 0.0 <= hparams.label_smoothing < 1.0:
-        raise HParamError(f"label_smoothing must be at least 0 and below 1, got {hparams.label_smoothing}")
     for name in ("learning_rate", "max_gradient_norm"):
         value = getattr(hparams, name)
         if not value > 0:
@@ -409,6 +414,9 @@ def _check_transformer(hparams: HParams) -> None:
 
 
 def _check_together(hparams: HParams) -> None:
+    marks = ["<unk>", hparams.sos, hparams.eos]
+    if len(set(marks)) < 3 or any(mark.split() != [mark] for mark in marks):
+        raise HParamError(f"sos and eos must be two words, without blanks and not <unk>, got {marks[1:]}")
     if hparams.architecture == "transformer":
         _check_transformer(hparams)
     if hparams.tied_embeddings and hparams.embed_prefix:

@@ -30,7 +30,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
-from headrace.nmt.hparams import HParams
+from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.layers.attention import Memory, State, make_attention, never_empty
 from headrace.nmt.layers.cells import Stack, States
 from headrace.nmt.layers.chars import CharEncoder
@@ -246,11 +246,11 @@ class Seq2Seq(nn.Module):
     ) -> None:
         super().__init__()
         if hparams.share_vocab and src_vocab_size != tgt_vocab_size:
-            raise ValueError(
+            raise HParamError(
                 f"share_vocab needs equal vocabularies, got {src_vocab_size} source and {tgt_vocab_size} target words"
             )
         if hparams.num_sampled_softmax >= tgt_vocab_size:
-            raise ValueError(
+            raise HParamError(
                 f"num_sampled_softmax must be below the number of target words, {tgt_vocab_size:,}, "
                 f"got {hparams.num_sampled_softmax:,}: leave it out for so few"
             )

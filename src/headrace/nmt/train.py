@@ -11,6 +11,7 @@ depend on the seed and the step, so a run that was killed goes on from its lates
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import math
@@ -29,11 +30,12 @@ from headrace.nmt.judging.evaluate import exp
 from headrace.nmt.judging.judge import Judge, draw_seed
 from headrace.nmt.model import Batch, Seq2Seq
 from headrace.nmt.saved import checkpoint
-from headrace.nmt.saved.checkpoint import Checkpoint
+from headrace.nmt.saved.checkpoint import Checkpoint, changes
 from headrace.nmt.saved.pretrained import fill_embeddings
 from headrace.nmt.speed import fast
 from headrace.nmt.speed.graphs import GraphedLoss, pad_steps
 from headrace.nmt.speed.runtime import place, prepare_process
+from headrace.nmt.text.files import locked, make_folder
 from headrace.nmt.text.subwords import CutPairs, prepare
 from headrace.nmt.training.distributed import Ranks
 from headrace.nmt.training.interrupt import Interrupt
@@ -106,14 +108,16 @@ def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False
     """
     for name in ("src", "tgt", "train_prefix", "vocab_prefix", "out_dir"):
         if not getattr(hparams, name) and not (name == "vocab_prefix" and hparams.subword_size):
-            raise HParamError(f"training needs --{name}; --help says what it is")
+            known = "" if not hparams.out_dir else f" (nothing is known from an earlier run in {hparams.out_dir})"
+            raise HParamError(f"training needs --{name}; --help says what it is{known}")
     began = time.perf_counter()
     find_gpus(hparams)  # or say at once that there are too few
     prepare_process(hparams.num_intra_threads)
     out_dir = Path(str(hparams.out_dir))
-    out_dir.mkdir(parents=True, exist_ok=True)
+    make_folder(out_dir)
     with (
         Ranks.join() as ranks,
+        locked(out_dir) if ranks.leads else contextlib.nullcontext(),
         Report(out_dir, hparams.num_train_steps, progress, quiet, silent=not ranks.leads) as report,
     ):
         saved = checkpoint.latest(out_dir, report.line)
@@ -139,6 +143,16 @@ def _what_next(out_dir: Path) -> str:
     if not steps:
         return "stopped before there was a checkpoint; the same command begins anew"
     return f"stopped; the same command goes on from the checkpoint of step {steps[-1]}"
+
+
+def _progress_of(saved: Checkpoint) -> Progress:
+    try:
+        return Progress.of(saved.progress)
+    except (KeyError, TypeError) as error:
+        raise checkpoint.CheckpointError(
+            f"{saved.path} cannot go on: what it says of the progress is damaged ({error!r}); delete it, and training "
+            "goes on from the one before"
+        ) from error
 
 
 class Run:
@@ -187,7 +201,8 @@ class Run:
         graphed = self.device.type == "cuda" and alone and not scaled and fast.covers(hparams)
         self.graphs = GraphedLoss(self.model) if graphed else None
         self.optimizer = Optimizer(self.model.parameters(), hparams)
-        self.progress = Progress() if saved is None else Progress.of(saved.progress)
+        self.progress = Progress() if saved is None else _progress_of(saved)
+        self.began_at = self.progress.step
         self.held: list[Batch] = []  # batches whose gradients are to make the next update,
         self.loss = 0.0  # and the loss of this rank's share of them
         self.enough = False  # whether dev has not got better for long
@@ -196,6 +211,8 @@ class Run:
         words = f"{len(self.vocabs.src):,} source and {len(self.vocabs.tgt):,} target words"
         weights = sum(p.numel() for p in self.model.parameters())
         report.line(f"# {len(pairs):,} sentence pairs, {words}, {weights:,} weights")
+        if hparams.pass_hidden_state and not (hparams.passes_state or hparams.language_model):
+            report.line("# encoder and decoder are not equally deep: the decoder starts from zeros")
         with ranks.first_alone():
             judged = hparams, files, self.evaluated, self.vocabs, self.subwords, self.progress
             self.judge = Judge(*judged, report, self.checkpoint)
@@ -213,14 +230,17 @@ class Run:
         if before.optimizer == self.hparams.optimizer:
             try:
                 self.optimizer.load_state_dict(saved.optimizer)
-            except (ValueError, KeyError) as error:
-                raise checkpoint.CheckpointError(f"{saved.path} cannot go on: {error}") from error
+            except (ValueError, KeyError, TypeError) as error:
+                what = error if isinstance(error, ValueError) else f"the saved optimiser is damaged ({error!r})"
+                raise checkpoint.CheckpointError(
+                    f"{saved.path} cannot go on: {what}; delete it, and training goes on from the one before"
+                ) from error
         else:
-            self.report.line(f"# optimizer: {before.optimizer} -> {self.hparams.optimizer}, which starts anew")
+            self.report.line("# another optimizer than before: it starts anew")
+        for name in changes(before, self.hparams):
+            self.report.line(f"# {name}: {getattr(before, name)} -> {getattr(self.hparams, name)}")
         changed = [name for name in _DATA_FLAGS if getattr(before, name) != getattr(self.hparams, name)]
         if changed:
-            for name in changed:
-                self.report.line(f"# {name}: {getattr(before, name)} -> {getattr(self.hparams, name)}")
             self.loader.set_epoch(saved.loader["epoch"] + 1)
             self.begin_epoch()
             self.report.line("# other data or batches than before: a new epoch begins")
@@ -445,7 +465,8 @@ class Run:
             scores[f"best_{name}"] = value
             step = next(step for step, found in progress.curves[f"dev_{name}"] if found == value)
             self.report.line(f"# Best {name}, step {step}{progress.measured(step)}, in {self.judge.best_dir(name)}")
-        self.report.line(f"# {stats.verdict()}")
+        if progress.step > self.began_at:
+            self.report.line(f"# {stats.verdict()}")
         return Result(
             step=progress.step,
             seconds=seconds,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import headrace as hr
 from headrace.nmt.cli.run import Parser, run_command
 from headrace.nmt.hparams import HParamError
-from headrace.nmt.text.files import find_side, write_lines
+from headrace.nmt.text.files import find_side, make_folder, write_lines
 from headrace.nmt.text.special import NUM_SPECIAL, UNKNOWN
 
 __all__ = ["Counted", "count_words", "main"]
@@ -111,10 +111,14 @@ def _run(argv: Sequence[str] | None) -> None:
         together = list(dict.fromkeys(path for files in sides.values() for path in files))
         sides = dict.fromkeys(sides, together)
     folder = Path(f"{flags.vocab_prefix}.{flags.src}").parent
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for suffix, files in sides.items():
         every = count_words(files, sos=flags.sos, eos=flags.eos)
         kept = every.cut(flags.min_count, flags.max_size)
+        if len(kept.vocab) <= NUM_SPECIAL:
+            raise HParamError(
+                f"no word of the {suffix} text comes min_count={flags.min_count} times: give a smaller one"
+            )
         path = Path(f"{flags.vocab_prefix}.{suffix}")
         kept.save(path, counts=flags.counts)
         total, known = int(every.counts.sum()), int(kept.counts[1:].sum())

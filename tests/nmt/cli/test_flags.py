@@ -19,6 +19,15 @@ def test_the_tutorials_command_line() -> None:
     assert (hparams.attention, hparams.src, hparams.num_units) == ("scaled_luong", "vi", 128)
 
 
+def test_a_file_of_settings_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text('{"num_units": "many"}')
+    with pytest.raises(HParamError, match=r"mine\.json: num_units must be of type int, got 'many'"):
+        parse_flags([f"--hparams_path={path}"])
+    with pytest.raises(HParamError, match="no such file, and the prepared settings are called iwslt15, "):
+        parse_flags(["--hparams_path=iwslt51"])
+
+
 def test_model_dir_is_out_dir() -> None:
     assert parse_flags(["--model_dir=/m"]) == {"out_dir": "/m"}
 

@@ -38,6 +38,12 @@ def test_a_program_gets_its_arguments(tmp_path: Path, capsys: pytest.CaptureFixt
     ("arguments", "message"),
     [
         (["sreve", "model"], "unknown program 'sreve'; did you mean serve?"),
+        (["train", "extra"], "expected flags such as --src=de, got 'extra'"),
+        (["export", "--kindd=onnx"], "unknown flag --kindd; did you mean --kind?"),
+        (
+            ["download", "multi30k", "folder", "--mirror=nix"],
+            "mirror must be a URL, such as https://example.org/folder, got nix",
+        ),
         (["quux"], "unknown program 'quux'; there are train, translate, serve"),
         (["translate", "--out_dir=x"], "translating needs --inference_input_file"),
         (["translate", "--inference_input_file=x"], "translating needs --out_dir"),

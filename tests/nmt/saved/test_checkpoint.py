@@ -217,7 +217,37 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pyte
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(CheckpointError, match=r"cannot write .*ckpt-10: No space left on device; older .* Make room"):
+    with pytest.raises(CheckpointError, match=r"cannot write .*ckpt-10: .*No space left on device; older .* Make room"):
         checkpoint.save(tmp_path, make())
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["hparams", "translate.ckpt-10"]
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("step", "10"),
+        ("vocabs", "ab"),
+        ("weights", []),
+        ("weights", {"projection_UV": 1.0}),
+        ("optimizer", [1]),
+        ("loader", None),
+        ("progress", 3),
+        ("subwords", "ab"),
+    ],
+)
+def test_parts_of_another_type(tmp_path: Path, part: str, value: Any) -> None:
+    path = checkpoint.save(tmp_path, make())
+    document = torch.load(path)
+    document[part] = value
+    torch.save(document, path)
+    with pytest.raises(CheckpointError, match=r"ckpt-10 is not whole \(TypeError"):
+        checkpoint.load(path)
+
+
+def test_weights_that_are_no_numbers(tmp_path: Path) -> None:
+    saved = make()
+    saved.weights["projection_UV"][0, 0] = float("nan")
+    found = checkpoint.load(checkpoint.save(tmp_path, saved))
+    with pytest.raises(CheckpointError, match="projection_UV has values that are no numbers: name another one"):
+        found.model()

@@ -258,7 +258,7 @@ def test_where_it_cannot_listen() -> None:
         (["nowhere"], "cannot read the checkpoint nowhere"),
         (["MODEL", "--prot=3"], "unknown flag --prot; did you mean --port?"),
         (["MODEL", "--beam_widht=3"], "unknown flag --beam_widht; did you mean --beam_width?"),
-        (["MODEL", "--port=x"], "argument --port: invalid int value: 'x'"),
+        (["MODEL", "--port=x"], "argument --port: expected a whole number, got 'x'"),
         (["MODEL", "--time_limit=0"], "the limit of seconds must be above 0, got 0"),
         (["MODEL", "--beam_width=25"], "beam_width=25 is above the limit of 20"),
     ],

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.nmt.cli.run import Parser
+from headrace.nmt.cli.run import Parser, nearest
 from headrace.nmt.cli.standard import STANDARD, standard
-from headrace.nmt.hparams import FIELDS, HParamError, field_kind, may_be_none, read_json
+from headrace.nmt.hparams import FIELDS, HParamError, check_value, field_kind, may_be_none, read_json
 
 __all__ = ["add_flags", "nearest", "parse_flags"]
 
@@ -64,12 +63,28 @@ def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
         raise HParamError(_complaint(unknown[0]))
     given = {name: value for name, value in vars(values).items() if value is not _UNSET}
     path = given.pop("hparams_path", None)
-    from_file = {} if path is None else _present(standard(path) or read_json(Path(path)))
+    from_file = {} if path is None else _present(_settings_of(path))
     from_file = {name: value for name, value in from_file.items() if name in FIELDS or not _DERIVED.fullmatch(name)}
-    for name in from_file:
+    for name, value in from_file.items():
         if name not in FIELDS and name not in _WITHOUT_EFFECT:
             raise HParamError(f"{path}: {_complaint('--' + name)}")
+        if name in FIELDS:
+            try:
+                check_value(name, value)
+            except HParamError as error:
+                raise HParamError(f"{path}: {error}") from None
     return _with_effect(from_file) | _with_effect(_present(given))
+
+
+def _settings_of(path: str) -> dict[str, Any]:
+    """Reads a file of settings, or returns prepared ones."""
+    prepared = standard(path)
+    if prepared is None and not Path(path).exists():
+        raise HParamError(
+            f"cannot read settings from {path}: there is no such file, and the prepared settings are called "
+            f"{', '.join(STANDARD)}"
+        )
+    return read_json(Path(path)) if prepared is None else prepared
 
 
 def _present(given: dict[str, Any]) -> dict[str, Any]:
@@ -158,14 +173,3 @@ def _complaint(argument: str) -> str:
     name = argument[2:].split("=")[0]
     names = (*FIELDS, *_ALIASES, *_WITHOUT_EFFECT, "hparams_path", "bpe_delimiter")
     return f"unknown flag --{name}; {nearest(name, names)}"
-
-
-def nearest(flag: str, names: Iterable[str]) -> str:
-    """Suggests the flag that was meant, of those with these names.
-
-    Example:
-        >>> nearest("--num_unit", ["num_units", "dropout"])
-        'did you mean --num_units?'
-    """
-    near = difflib.get_close_matches(flag.removeprefix("--"), list(names), n=1)
-    return f"did you mean --{near[0]}?" if near else "--help lists all flags"

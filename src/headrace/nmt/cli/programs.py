@@ -40,6 +40,8 @@ def run_program(argv: Sequence[str]) -> int:
         near = difflib.get_close_matches(name, PROGRAMS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PROGRAMS)}"
         return run_command("headrace.nmt", lambda: _refuse(f"unknown program {name!r}; {hint}"))
+    if PROGRAMS[name][0] == "__main__" and arguments and not arguments[0].startswith("-"):
+        return run_command("headrace.nmt", lambda: _refuse(f"expected flags such as --src=de, got {arguments[0]!r}"))
     module = importlib.import_module(f"headrace.nmt.{PROGRAMS[name][0]}")
     code: int = module.main(arguments)
     return code

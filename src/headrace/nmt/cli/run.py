@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
+import re
 import sys
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
 
 import headrace as hr
 from headrace.nmt.hparams import HParamError
 
-__all__ = ["Parser", "run_command"]
+__all__ = ["Parser", "nearest", "run_command"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -19,7 +21,30 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises what argparse would print."""
-        raise HParamError(message)
+        kinds = {"int": "a whole number", "float": "a number"}
+        raise HParamError(re.sub(r"invalid (int|float) value: ", lambda m: f"expected {kinds[m[1]]}, got ", message))
+
+    def parse_known_args(  # type: ignore[override]  # its overloads say no more
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
+        """Reads arguments; complains of a mistyped flag before one that is missing, which it may be."""
+        given = sys.argv[1:] if args is None else list(args)
+        for name in (argument.split("=")[0] for argument in given[: given.index("--") if "--" in given else None]):
+            if name.startswith("--") and name not in self._option_string_actions:
+                names = [option.removeprefix("--") for option in self._option_string_actions]
+                raise HParamError(f"unknown flag {name}; {nearest(name, names)}")
+        return super().parse_known_args(given, namespace)
+
+
+def nearest(flag: str, names: Iterable[str]) -> str:
+    """Suggests the flag that was meant, of those with these names.
+
+    Example:
+        >>> nearest("--num_unit", ["num_units", "dropout"])
+        'did you mean --num_units?'
+    """
+    near = difflib.get_close_matches(flag.removeprefix("--"), list(names), n=1)
+    return f"did you mean --{near[0]}?" if near else "--help lists all flags"
 
 
 def run_command(name: str, action: Callable[[], None]) -> int:
@@ -38,8 +63,16 @@ def run_command(name: str, action: Callable[[], None]) -> int:
         return _fail(name, str(stop) or "stopped", 130)
     except ModuleNotFoundError as error:
         return _fail(name, f"{error}: install what translation needs with pip install 'headrace[nmt]'")
-    except (hr.HeadraceError, OSError) as error:
+    except OSError as error:
+        told = error.filename is not None and error.strerror is not None
+        return _fail(name, f"{error.filename}: {error.strerror}" if told else str(error))
+    except hr.HeadraceError as error:
         return _fail(name, str(error))
+    except (MemoryError, RuntimeError) as error:  # PyTorch has no class of its own for memory of the processor
+        if not (isinstance(error, MemoryError) or re.search("allocate memory|out of memory", str(error))):
+            raise
+        advice = "give a smaller num_units, batch_size, infer_batch_size or beam_width"
+        return _fail(name, f"there is not enough memory: {advice}")
     return 0
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.nmt.export import FORMAT, VERSION, ExportError
 from headrace.nmt.judging.metrics import undo_subwords
+
+if TYPE_CHECKING:
+    from headrace.nmt.text.subwords import Subwords
 
 __all__ = ["Exported", "Greedy"]
 
@@ -52,6 +55,17 @@ class Exported:
             raise ExportError(
                 f"{folder} is of format {found[0]} {found[1]}, this reads {FORMAT} {VERSION}: export again"
             )
+        try:
+            self._load(folder)
+        except ModuleNotFoundError:
+            raise
+        except Exception as error:  # whatever PyTorch and onnxruntime raise at files that are not theirs
+            reason = str(error).strip().split("\n")[0]
+            raise ExportError(
+                f"{folder} is no whole export ({type(error).__name__}: {reason}): export the model again"
+            ) from error
+
+    def _load(self, folder: Path) -> None:
         load = _torch_program if self.settings["kind"] == "torch" else _onnx_program
         memory = len(self.settings["memory"])
         self.encoder, self.step = (load(folder / self.settings[name], memory) for name in ("encoder", "step"))
@@ -60,7 +74,7 @@ class Exported:
             for side in ("src", "tgt")
         )
         self.ids = {word: number for number, word in enumerate(self.src)}
-        self.subwords = None
+        self.subwords: Subwords | None = None
         if self.settings["subwords"]:
             from headrace.nmt.text.subwords import Subwords
 

@@ -20,11 +20,11 @@ from torch import Tensor
 
 import headrace as hr
 from headrace.nmt.data import Vocabs
-from headrace.nmt.hparams import HParamError, HParams
+from headrace.nmt.hparams import FIELDS, HParamError, HParams
 from headrace.nmt.model import Seq2Seq
-from headrace.nmt.text.files import replacing
+from headrace.nmt.text.files import make_folder, replacing
 
-__all__ = ["Checkpoint", "CheckpointError", "latest", "load", "prune", "save"]
+__all__ = ["Checkpoint", "CheckpointError", "changes", "latest", "load", "prune", "save"]
 
 FORMAT, VERSION = "headrace.nmt checkpoint", 1
 _NAME = re.compile(r"translate\.ckpt-(\d+)")
@@ -50,6 +50,9 @@ _THIS_COMMAND_ONLY = (
     "inference_ref_file",
     "inference_list",
     "alignment_file",
+)
+_KINDS = {"step": int, "hparams": dict, "vocabs": list} | dict.fromkeys(
+    ("weights", "optimizer", "loader", "progress"), dict
 )
 _ALONE = {"num_workers": 1, "jobid": None}  # likewise
 
@@ -100,6 +103,11 @@ class Checkpoint:
         ]
         if differ:
             raise CheckpointError(f"{self.path}: weights do not fit the settings beside them: {'; '.join(differ)}")
+        for name, weight in self.weights.items():
+            if not weight.isfinite().all():
+                raise CheckpointError(
+                    f"{self.path}: {name} has values that are no numbers: name another one with --ckpt"
+                )
         model.load_state_dict(self.weights)
         return model.eval()
 
@@ -131,11 +139,18 @@ class Checkpoint:
             if before != now:
                 pairs = enumerate(itertools.zip_longest(before, now))
                 number, (old, new) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+                old, new = old or "absent", new or "absent"
                 raise CheckpointError(
                     f"{self.path} was trained with another {side} vocabulary ({len(before):,} words, now "
                     f"{len(now):,}; word {number} was {old}, is {new}): give the same --vocab_prefix, or train into "
                     "another --out_dir"
                 )
+
+
+def changes(before: HParams, now: HParams) -> list[str]:
+    """Names the settings of a run that are not what they were."""
+    names = [name for name in FIELDS if name not in ("out_dir", *_THIS_COMMAND_ONLY, *_ALONE)]
+    return [name for name in names if getattr(before, name) != getattr(now, name)]
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> Path:
@@ -161,7 +176,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     content = io.BytesIO()  # in memory first: torch's own writer does not say that the disk is full
     torch.save(document, content)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with replacing(path) as temporary:
             temporary.write_bytes(content.getbuffer())
         with replacing(folder / "hparams") as temporary:
@@ -204,6 +219,11 @@ def load(path: Path) -> Checkpoint:
             f"{path} is of version {document.get('version')}, this headrace reads {VERSION}: update the older one"
         )
     try:
+        for name, kind in _KINDS.items():
+            if not isinstance(document[name], kind):
+                raise TypeError(f"{name} is of type {type(document[name]).__name__}")
+        if not all(isinstance(weight, Tensor) for weight in document["weights"].values()):
+            raise TypeError("weights holds something else")
         return Checkpoint(
             step=document["step"],
             hparams=HParams().replace(**document["hparams"]),
@@ -213,7 +233,7 @@ def load(path: Path) -> Checkpoint:
             loader=document["loader"],
             progress=document["progress"],
             path=path,
-            subwords=document.get("subwords"),
+            subwords=_bytes_or_none(document.get("subwords")),
         )
     except HParamError as error:
         raise CheckpointError(f"{path} has settings that this headrace cannot take: {error}") from error
@@ -222,6 +242,12 @@ def load(path: Path) -> Checkpoint:
             f"{path} is not whole ({type(error).__name__}: {error}): expected step, hparams, vocabs, weights, "
             "optimizer, loader and progress; delete it, or name another one with --ckpt"
         ) from error
+
+
+def _bytes_or_none(value: object) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    raise TypeError(f"subwords is of type {type(value).__name__}")
 
 
 def steps_of(folder: Path) -> dict[int, Path]:

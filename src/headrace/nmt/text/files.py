@@ -13,7 +13,12 @@ from typing import IO, cast
 
 import headrace as hr
 
-__all__ = ["SEPARATORS", "find_side", "open_text", "read_lines", "replacing", "write_lines"]
+__all__ = [
+    *("SEPARATORS", "find_side", "locked", "make_folder", "naming", "open_text", "read_lines", "replacing"),
+    "write_lines",
+]
+
+_DEVICES = ("/dev/std", "/dev/fd/", "/proc/")  # which may stand for ordinary files
 
 SEPARATORS = " "  # the tutorial splits at blanks alone: tabs and no-break spaces are parts of words
 
@@ -67,20 +72,74 @@ def replacing(path: Path) -> Iterator[Path]:
         ...     [p.name for p in Path(folder).iterdir()]
         ['words']
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "expected a file to write, found a folder: give another name", str(path))
+    if str(path.absolute()).startswith(_DEVICES) or (path.exists() and not path.is_file()):
+        yield path  # nobody wants it replaced
+        return
+    target = Path(os.path.realpath(path))  # a link stays one
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        with naming(path):
+            yield temporary
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Gives errors of writing a file its name, which a full disk, for one, does not tell."""
+    try:
+        yield
+    except OSError as error:
+        # Errors of headrace have no number, and say all.
+        if error.errno is None or (error.filename is not None and Path(str(error.filename)).suffix != ".tmp"):
+            raise
+        raise OSError(error.errno, f"cannot be written: {error.strerror or error}", str(path)) from error
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder and those above it, where they are not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        message = "expected a folder, found a file in its place: give another name"
+        raise NotADirectoryError(errno.ENOTDIR, message, str(path)) from None
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps other programs that do the same out of a folder; the system forgets it when the program ends.
+
+    Raises:
+        BlockingIOError: One is at work there.
+    """
+    try:
+        import fcntl  # not on every system
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = "another training is at work in this folder: wait for it, stop it, or give another --out_dir"
+            raise BlockingIOError(errno.EAGAIN, message, str(folder)) from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(handle)
+
+
 def write_lines(path: Path, lines: Sequence[str]) -> None:
-    """Writes a text file, whole or not at all."""
+    """Writes a text file, whole or not at all; gzip if its name says so."""
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "the folder of this file is not there: make it first", str(path))
-    text = "".join(f"{line}\n" for line in lines)
+    content = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
     with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+        temporary.write_bytes(gzip.compress(content, mtime=0) if path.name.endswith(".gz") else content)

@@ -18,7 +18,7 @@ import headrace as hr
 from headrace.nmt.data import read_pairs
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.text.bpe import Bpe, learn
-from headrace.nmt.text.files import SEPARATORS, find_side, replacing
+from headrace.nmt.text.files import SEPARATORS, find_side, make_folder, replacing
 from headrace.nmt.vocab import count_words
 
 __all__ = ["CutPairs", "Subwords", "prepare"]
@@ -69,7 +69,7 @@ class Subwords:
         found = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=texts,
+                sentence_iterator=map(_as_utf8, texts),
                 model_writer=found,
                 vocab_size=size,
                 hard_vocab_limit=False,  # a small text has no more
@@ -87,7 +87,12 @@ class Subwords:
 
     def cut(self, text: str) -> str:
         """Cuts a sentence."""
-        return self.bpe.encode(text) if self.bpe else " ".join(self._spm.encode(text, out_type=str))
+        return self.bpe.encode(text) if self.bpe else " ".join(self._spm.encode(_as_utf8(text), out_type=str))
+
+
+def _as_utf8(text: str) -> str:
+    """Returns text with a sign in the place of bytes that are no letters, which sentencepiece cannot take."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class CutPairs:
@@ -129,8 +134,11 @@ def prepare(
     """
     names = [name for name in ("train", "dev", "test") if getattr(hparams, f"{name}_prefix")]
     for name in names:
-        read_pairs(hparams, f"{name}_prefix")  # says which files do not belong together, in the user's names
-    folder.mkdir(parents=True, exist_ok=True)
+        pairs = read_pairs(hparams, f"{name}_prefix")  # says which files do not belong together, in the user's names
+        if len(pairs.filter_length()) == 0:
+            prefix = getattr(hparams, f"{name}_prefix")
+            raise hr.DataError(f"--{name}_prefix={prefix} has no sentence pair with words on both sides")
+    make_folder(folder)
     suffixes = list(dict.fromkeys((str(hparams.src), str(hparams.tgt))))
     sides = {
         f"{name}.{suffix}": find_side(getattr(hparams, f"{name}_prefix"), suffix, f"{name}_prefix")

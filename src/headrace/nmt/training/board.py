@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
+from headrace.nmt.text.files import make_folder, naming
+
 __all__ = ["Board"]
 
 _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5  # how the value of a field is laid out
@@ -39,15 +41,17 @@ class Board:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
+        self._path = Path()
         self._file: IO[bytes] | None = None
 
     def begin(self, step: int) -> None:
         """Opens the file; what an earlier run may have written of later steps, TensorBoard then forgets."""
         if self._folder is None:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
-        self._file = (self._folder / name).open("ab")
+        self._path = self._folder / name
+        self._file = self._path.open("ab")
         self._event(0, _field(3, b"brain.Event:2"))
         self._event(step + 1 if step else 0, _field(7, _field(1, 1)))  # a session starts
         self.flush()
@@ -72,13 +76,15 @@ class Board:
     def flush(self) -> None:
         """Hands over to the system what was written."""
         if self._file is not None:
-            self._file.flush()
+            with naming(self._path):
+                self._file.flush()
 
     def close(self) -> None:
         """Closes the file."""
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            file, self._file = self._file, None
+            with naming(self._path):
+                file.close()
 
     def _summary(self, step: int, values: Iterable[bytes]) -> None:
         if self._file is not None:
@@ -88,7 +94,8 @@ class Board:
         assert self._file is not None
         record = _key(1, _DOUBLE) + struct.pack("<d", time.time()) + _field(2, step) + what
         length = struct.pack("<Q", len(record))
-        self._file.write(length + _checksum(length) + record + _checksum(record))
+        with naming(self._path):
+            self._file.write(length + _checksum(length) + record + _checksum(record))
 
 
 # Messages of protocol buffers ----------------------------------------------------------------------------------------

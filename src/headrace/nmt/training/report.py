@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from headrace.nmt.text.files import naming
 from headrace.nmt.training.board import Board
 
 __all__ = ["Report"]
@@ -53,15 +55,19 @@ class Report:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
-        self.board.close()
-        if self._file is not None:
-            self._file.close()
+        with contextlib.suppress(OSError) if kind else naming(self._path):  # a full disk was told of already
+            try:
+                self.board.close()
+            finally:
+                if self._file is not None:
+                    self._file.close()
 
     def line(self, text: str) -> None:
         """Says something."""
         if self._file is not None:
-            self._file.write(text + "\n")
-            self._file.flush()
+            with naming(self._path):
+                self._file.write(text + "\n")
+                self._file.flush()
         if self._quiet:
             return
         if self._bar is not None:

@@ -153,6 +153,9 @@ def _at_work(target: Path, job: int, mark: str) -> Iterator[None]:
         ended.set()
         thread.join()
         with contextlib.suppress(OSError):
+            if job == 0:  # nobody waits for it
+                path.unlink(missing_ok=True)
+                raise
             reason = str(error) or type(error).__name__
             write_lines(path, [f"{mark} failed", reason])
         raise

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
 import pickle
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
+from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
 from headrace.nmt.speed.runtime import prepare_process
@@ -41,9 +46,11 @@ def translate_by_workers(
     threads = translator.hparams.num_intra_threads or max(1, (os.cpu_count() or 1) // workers)
     found: list[list[Translation]] = [[] for _ in sentences]
     setup = pickle.dumps(translator), threads
+    others = multiprocessing.active_children()
     try:
-        with ProcessPoolExecutor(max(1, len(shares)), get_context("spawn"), _start, setup) as pool:
-            jobs = [pool.submit(_work, [sentences[i] for i in share], n, attention) for share in shares]
+        with ProcessPoolExecutor(max(1, len(shares)), get_context("spawn"), _start, setup) as pool, _ended(others):
+            with _later():
+                jobs = [pool.submit(_work, [sentences[i] for i in share], n, attention) for share in shares]
             for share, job in zip(shares, jobs, strict=True):
                 for i, hypotheses in zip(share, job.result(), strict=True):
                     found[i] = hypotheses
@@ -54,8 +61,41 @@ def translate_by_workers(
     return found
 
 
+@contextlib.contextmanager
+def _later() -> Iterator[None]:
+    """Lets a Ctrl-C wait; processes that are started meanwhile know of none: this one ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # which would end the waiting
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _ended(others: Sequence[BaseProcess]) -> Iterator[None]:
+    """Ends the processes that were started meanwhile, where their work is not wanted any more."""
+    try:
+        yield
+    except BaseException:
+        for process in multiprocessing.active_children():
+            if process not in others:
+                process.terminate()
+        raise
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
 def _start(setup: bytes, threads: int) -> None:
     global _mine
+    if (parent := multiprocessing.parent_process()) is not None:  # may be killed, and then nobody ends this one
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     prepare_process(threads)
     _mine = pickle.loads(setup)
 
