@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.nmt.text.files import locked, make_folder, naming, read_lines, replacing, write_lines
+import headrace as hr
+from headrace.nmt.text.files import find_side, locked, make_folder, naming, read_lines, replacing, write_lines
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:
@@ -75,3 +76,24 @@ def test_a_folder_is_one_programs(tmp_path: Path) -> None:
         pass
     with locked(tmp_path):
         pass
+
+
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [("utf-8-sig", "begins with a byte order mark: .* remove its first 3 bytes"), ("utf-16", "seems to be UTF-16")],
+)
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_byte_order_marks_are_refused(tmp_path: Path, encoding: str, message: str, ending: str) -> None:
+    path, content = tmp_path / f"train.de{ending}", "ä b\nc\n".encode(encoding)
+    path.write_bytes(gzip.compress(content) if ending else content)
+    with pytest.raises(hr.DataError, match=rf"train\.de{ending} {message}"):
+        find_side(f"{tmp_path}/train", "de", "train_prefix")
+    with pytest.raises(hr.DataError, match=rf"train\.de{ending} {message}"):
+        find_side(f"{tmp_path}/tra*", "de", "train_prefix")
+    with pytest.raises(hr.DataError, match=message):
+        read_lines(path)
+
+
+def test_damaged_files_are_left_to_their_reader(tmp_path: Path) -> None:
+    (tmp_path / "train.de.gz").write_bytes(b"no gzip")
+    assert find_side(f"{tmp_path}/train", "de", "train_prefix") == [f"{tmp_path}/train.de.gz"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import glob
 import gzip
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, cast
@@ -36,11 +38,12 @@ def find_side(prefix: str, suffix: str, flag: str) -> list[str]:
 
     Raises:
         FileNotFoundError: Neither is there.
+        DataError: A file begins with a byte order mark.
     """
     for path in (f"{prefix}.{suffix}", f"{prefix}.{suffix}.gz"):
-        if os.path.exists(path):
-            return [path]
-        if found := sorted(glob.glob(path)):
+        if found := [path] if os.path.exists(path) else sorted(glob.glob(path)):
+            for one in found:
+                _refuse_mark(one, _beginning(one))
             return found
     message = f"expected this file (or the same with .gz), found none: check --{flag}={prefix} and --src, --tgt"
     raise FileNotFoundError(errno.ENOENT, message, f"{prefix}.{suffix}")
@@ -56,8 +59,31 @@ def open_text(path: str) -> IO[bytes]:
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """Reads the lines of a text file, which may be gzip."""
-    return list(hr.read_text(path, index="memory"))
+    """Reads the lines of a text file, which may be gzip.
+
+    Raises:
+        DataError: The file begins with a byte order mark.
+    """
+    lines = list(hr.read_text(path, index="memory"))
+    _refuse_mark(path, lines[0][:2].encode("utf-8", "surrogateescape") if lines else b"")
+    return lines
+
+
+def _beginning(path: str) -> bytes:
+    """The first bytes of a file; none of what is no ordinary file, or can't be read, of which its reader will tell."""
+    if not os.path.isfile(path):
+        return b""
+    with contextlib.suppress(OSError, EOFError, zlib.error), open_text(path) as file:
+        return file.read(3)
+    return b""
+
+
+def _refuse_mark(path: str | Path, beginning: bytes) -> None:
+    """Refuses a byte order mark, which would become part of the first word."""
+    if beginning.startswith(codecs.BOM_UTF8):
+        raise hr.DataError(f"{path} begins with a byte order mark: expected none; remove its first 3 bytes")
+    if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise hr.DataError(f"{path} seems to be UTF-16 by its byte order mark: expected UTF-8; convert the file")
 
 
 @contextlib.contextmanager
