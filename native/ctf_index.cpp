@@ -15,6 +15,7 @@
 #include "hash.h"
 #include "line_index.h"
 #include "parallel.h"
+#include "utf8.h"
 
 namespace headrace {
 namespace {
@@ -82,8 +83,7 @@ Start find_start(const FileBytes& file) {
   if (file.size() == 0) throw DataError(file.name() + " is empty, " + kHint);
   if (file.size() >= 2) {
     std::uint8_t scratch[2];
-    const std::uint8_t* mark = file.read(0, 2, scratch);
-    if ((mark[0] == 0xff && mark[1] == 0xfe) || (mark[0] == 0xfe && mark[1] == 0xff)) {
+    if (begins_as_utf16(file.read(0, 2, scratch), 2)) {
       throw DataError(file.name() + " is UTF-16 text by its byte order mark, expected UTF-8; convert it " +
                       "(`iconv -f utf-16 -t utf-8`)");
     }

@@ -39,7 +39,7 @@ void Vocabulary::add(std::span<const std::uint8_t> word, const std::uint8_t* rea
                      std::string_view place) {
   const auto where = [&](std::size_t i) { return name + ", " + std::string(place) + " " + std::to_string(i + 1); };
   const std::size_t next = table_.size();
-  if (next == 0 && word.size() >= 2 && ((word[0] == 0xff && word[1] == 0xfe) || (word[0] == 0xfe && word[1] == 0xff))) {
+  if (next == 0 && begins_as_utf16(word.data(), word.size())) {
     throw DataError(where(next) + " is UTF-16 text by its byte order mark, expected UTF-8; convert the file");
   }
   if (std::all_of(word.begin(), word.end(), white)) {

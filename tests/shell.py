@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import http.client
 import importlib
+import json
 import re
 import shlex
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
+
+if TYPE_CHECKING:
+    from headrace.nmt.serving.server import Server
 
 # What pages take for granted: corpora by their prefix, with the suffixes of both languages.
 CORPORA = {
@@ -34,6 +42,7 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.serving: list[str] = []  # how the last server was started
 
     def run(self, snippet: str) -> None:
         """Runs a snippet: a command a line, backslashes at the end of a line join it to the next."""
@@ -64,7 +73,15 @@ class Shell:
             ]:  # tests/nmt/training/test_distributed.py has several processes
                 self.translate(arguments)
             case ["headrace", "nmt", "serve", *arguments]:
-                self.serve(arguments)
+                self.serving = arguments
+                self.serve(lambda server: None)
+            case ["headrace", "nmt", "export", model, *arguments]:
+                from headrace.nmt import export
+
+                self.make_model(model)
+                self.check(export.main([model, *arguments]), words)
+            case ["curl", url, *arguments]:
+                self.serve(lambda server: ask(server, url, arguments))
             case ["mkdir", "-p", folder] | ["mkdir", folder]:
                 Path(folder).mkdir(parents=True, exist_ok=True)
             case [command, *_, path] if command in READING:
@@ -79,13 +96,30 @@ class Shell:
         make_missing(arguments)
         self.check(main([*arguments, *shortened(arguments)]), arguments)
 
-    def serve(self, arguments: list[str]) -> None:
-        """Starts a server, on any free port, and ends it at once."""
+    def serve(self, use: Callable[[Server], None]) -> None:
+        """Starts the last server again, on any free port, and ends it when it has been used."""
         from headrace.nmt import serve
 
+        def serve_shortly(server: Server, say: Callable[[str], None]) -> None:
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+            thread.start()
+            try:
+                use(server)
+            finally:
+                assert server.drain(10.0)
+                thread.join()
+
+        self.make_model(self.serving[0])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(serve, "serve", lambda server, say: None)
-            self.check(serve.main([*arguments, "--port=0"]), arguments)
+            patch.setattr(serve, "serve", serve_shortly)
+            self.check(serve.main([*self.serving, "--port=0"]), self.serving)
+
+    def make_model(self, path: str) -> None:
+        """Trains the model that a page takes for granted: `model`, or a checkpoint in it."""
+        if not Path(path).exists():
+            out_dir = Path(path).parts[0]
+            files = [f"--{name}_prefix=data/{name}" for name in ("vocab", "train")] + ["--dev_prefix=data/val"]
+            self.translate(["--src=de", "--tgt=en", *files, f"--out_dir={out_dir}", "--attention=scaled_luong"])
 
     @staticmethod
     def check(code: int, words: Sequence[str]) -> None:
@@ -108,6 +142,28 @@ def shortened(arguments: list[str]) -> list[str]:
     if not Path(str(hparams.out_dir), "hparams").exists():
         short |= {"num_units": 8} | ({"num_heads": 2} if hparams.architecture == "transformer" else {})
     return [f"--{name}={value}" for name, value in short.items()]
+
+
+def ask(server: Server, url: str, arguments: Sequence[str]) -> None:
+    """Sends a server what a command of curl would send it, and looks at what it answers."""
+    headers = {"-H": "", "-d": ""}
+    for name, value in zip(arguments[::2], arguments[1::2], strict=True):
+        assert headers.get(name) == "", f"tests/shell.py does not know curl's {name}"
+        headers[name] = value
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60.0)
+    try:
+        kind, _, value = headers["-H"].partition(": ")
+        connection.request("POST", urlsplit(url).path, headers["-d"].encode(), {kind: value})
+        answer = connection.getresponse()
+        document = json.loads(answer.read())
+    finally:
+        connection.close()
+    assert answer.status == 200, document
+    asked = json.loads(headers["-d"])
+    found = document["translations"][0]
+    assert len(found["hypotheses"]) == asked["nbest"]
+    assert found["source"] == asked["text"].split()
+    assert ("attention" in found["hypotheses"][0]) == asked["attention"]
 
 
 def make_missing(arguments: Sequence[str]) -> None:

@@ -65,7 +65,7 @@ def test_snippets_of_pages(
         pytest.importorskip("typer")
         pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
-    shell = Shell(tmp_path) if pages[0].name.startswith("nmt") else None
+    shell = Shell(tmp_path) if pages[0].name.startswith(("nmt", "serving")) else None
     if shell is not None:
         import torch
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pathlib
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ import numpy as np
 
 from headrace.clock import Clock
 from headrace.engine import Crew, ProcessRun, Seat, StatsCollector
+from tests.processes import descendants
 
 
 class Job:
@@ -43,15 +43,6 @@ def cycle(number: int) -> None:
             vars(thing)["itself"] = thing  # reference counts alone won't free it
     if number % 5 == 0:
         crew.close()
-
-
-def descendants(pid: int) -> set[int]:
-    """All processes below one."""
-    found: set[int] = set()
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found |= {int(child)} | descendants(int(child))
-    return found
 
 
 def left() -> tuple[int, int, int, int]:

@@ -22,6 +22,7 @@ import pytest
 from headrace.clock import Clock
 from headrace.engine import Crew, ProcessRun, Seat, StatsCollector
 from headrace.errors import NotPicklableError, StuckError, WorkerDiedError, WorkerError
+from tests.processes import descendants, is_running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="process workers are looked at through /proc")
 
@@ -489,12 +490,6 @@ def children() -> set[int]:
     return found
 
 
-def descendants(pid: int) -> set[int]:
-    listed = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
-    mine = {int(child) for child in listed.read_text().split()} if listed.exists() else set()
-    return mine.union(*(descendants(child) for child in mine)) if mine else mine
-
-
 def test_dropped_crews_leave_nothing() -> None:
     values(run(Crew(2), range(4), rows))  # whatever is made once for all
     gc.collect()
@@ -650,13 +645,6 @@ def test_workers_go_with_the_program(method: str, ending: signal.Signals) -> Non
     while alive := [pid for pid in family if is_running(pid)]:
         assert time.monotonic() < deadline, alive
         time.sleep(0.05)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_garbage_leaves_nothing_wherever_it_is_collected() -> None:

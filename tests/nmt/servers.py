@@ -60,9 +60,9 @@ def running(
         thread.join()
 
 
-def until(condition: Callable[[], bool]) -> None:
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     """Waits for something, but not for ever."""
-    end = time.monotonic() + 20.0
+    end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "this did not come about"
         time.sleep(0.001)

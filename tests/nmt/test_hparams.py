@@ -71,6 +71,7 @@ def test_different_depths_do_not_pass_the_state() -> None:
         ({"num_unit": 8}, "no setting is called num_unit"),
         ({"num_units": 2**31}, "num_units must be a number of at most 2,147,483,647, got 2147483648"),
         ({"learning_rate": 1e300}, "learning_rate must be a number of at most 1e\\+30, got 1e\\+300"),
+        ({"accumulate": 10_001}, "accumulate keeps its batches .* at most 10,000, got 10,001"),
         ({"init_weight": float("inf")}, "init_weight must be a number of at most 1e\\+30, got inf"),
         ({"forget_bias": -float("inf")}, "forget_bias must be a number of at most 1e\\+30, got -inf"),
         ({"sos": "a b"}, "sos and eos must be two words, without blanks and not <unk>, got .'a b'"),

@@ -41,6 +41,18 @@ def test_train_translate_and_go_on(toy: Toy, tmp_path: Path, capsys: pytest.Capt
     assert "  step 8 lr 0.01" in out
 
 
+def test_a_run_without_its_file_of_settings_goes_on(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    hparams = toy(num_train_steps=2)
+    assert main(flags(hparams)) == 0
+    file = Path(str(hparams.out_dir), "hparams")
+    file.write_text(file.read_text()[:-20])
+    assert main([f"--out_dir={hparams.out_dir}", "--num_train_steps=3"]) == 2
+    assert f"cannot read settings from {file}" in capsys.readouterr().err
+    file.unlink()
+    assert main([f"--out_dir={hparams.out_dir}", "--num_train_steps=3"]) == 0
+    assert HParams.load(file) == hparams.replace(num_train_steps=3)
+
+
 def test_a_flag_beats_a_file_beats_what_was_saved(toy: Toy, tmp_path: Path) -> None:
     hparams = toy(num_train_steps=2)
     assert main(flags(hparams)) == 0
@@ -98,30 +110,40 @@ def test_a_missing_file_is_one_line_too(toy: Toy, tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.parametrize(
-    ("presses", "message"),
+    ("signals", "code", "message"),
     [
-        (1, "headrace.nmt: stopped; the same command goes on from the checkpoint of step 3\n"),
-        (2, "headrace.nmt: stopped before there was a checkpoint; the same command begins anew\n"),
+        ([signal.SIGINT], 130, "headrace.nmt: stopped; the same command goes on from the checkpoint of step 3\n"),
+        ([signal.SIGTERM], 143, "headrace.nmt: stopped; the same command goes on from the checkpoint of step 3\n"),
+        (
+            [signal.SIGTERM, signal.SIGINT],
+            130,
+            "headrace.nmt: stopped before there was a checkpoint; the same command begins anew\n",
+        ),
     ],
 )
-def test_ctrl_c_says_how_to_go_on(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], presses: int, message: str
+def test_who_stops_it_is_told_how_to_go_on(
+    toy: Toy,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    signals: list[signal.Signals],
+    code: int,
+    message: str,
 ) -> None:
     update = Run.update
 
     def interrupted(run: Run, batch: Batch) -> bool:
         if run.progress.step == 2:
-            for _ in range(presses):
-                signal.raise_signal(signal.SIGINT)
+            for number in signals:
+                signal.raise_signal(number)
         return update(run, batch)
 
     monkeypatch.setattr(Run, "update", interrupted)
-    assert main(flags(toy())) == 130
+    assert main(flags(toy())) == code
     assert capsys.readouterr().err == message
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     monkeypatch.undo()
     assert main(flags(toy())) == 0
-    assert ("ckpt-3, step 3" in capsys.readouterr().out) == (presses == 1)
+    assert ("ckpt-3, step 3" in capsys.readouterr().out) == (len(signals) == 1)
 
 
 def test_references_are_counted_before_translating(

@@ -9,12 +9,10 @@ import torch
 import headrace as hr
 from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
 from headrace.nmt.hparams import HParamError, HParams
-from headrace.nmt.model import Seq2Seq
-from headrace.nmt.saved.weights import export_gradients
-from headrace.nmt.speed import fast
 from headrace.nmt.train import train
 from headrace.nmt.training.optim import learning_rate
 from tests.nmt.conftest import MakeBatch, MakeModel, Toy
+from tests.nmt.speed.alike import check_the_fast_way
 
 
 def test_label_smoothing(make_batch: MakeBatch, make_model: MakeModel) -> None:
@@ -27,14 +25,7 @@ def test_label_smoothing(make_batch: MakeBatch, make_model: MakeModel) -> None:
 
 
 def test_the_fast_way_smooths_alike(make_batch: MakeBatch, make_model: MakeModel) -> None:
-    batch, results = make_batch([3, 7, 1], [6, 2, 9]), []
-    for loss_of in (Seq2Seq.loss, fast.loss):
-        model = make_model(attention="luong", label_smoothing=0.2, dropout=0.3).train()
-        loss = loss_of(model, batch, model.draw_masks(batch, torch.Generator().manual_seed(5)))
-        loss.backward()  # type: ignore[no-untyped-call]
-        results.append({"loss": loss.item(), **export_gradients(model)})
-    for name, value in results[0].items():
-        np.testing.assert_allclose(results[1][name], value, rtol=1e-6, atol=1e-9, err_msg=name)
+    check_the_fast_way(make_batch, make_model, attention="luong", label_smoothing=0.2, dropout=0.3)
 
 
 def test_schedules() -> None:

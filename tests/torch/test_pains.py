@@ -25,6 +25,7 @@ import torch
 from torch.utils import data as torch_data
 
 import headrace.torch as ht
+from tests.processes import is_running
 from tests.torch.data import Failing, Holding, Noisy, Numbers, PathError, Stream, same
 
 Theirs: Any = torch_data.DataLoader
@@ -339,7 +340,7 @@ def test_workers_stay_after_their_trainer_was_killed(tmp_path: pathlib.Path) -> 
         process.wait()
         process.stdout.close()
         deadline = time.monotonic() + seconds
-        while (alive := [pid for pid in pids if _runs(pid)]) and time.monotonic() < deadline:
+        while (alive := [pid for pid in pids if is_running(pid)]) and time.monotonic() < deadline:
             time.sleep(0.1)
         for pid in alive:
             os.kill(pid, signal.SIGKILL)
@@ -347,13 +348,6 @@ def test_workers_stay_after_their_trainer_was_killed(tmp_path: pathlib.Path) -> 
 
     assert survivors("torch.utils.data", 7)  # it looks for its parent every 5 seconds, and takes the forkserver for it
     assert not survivors("headrace.torch", 30)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_no_place_to_go_on_from() -> None:

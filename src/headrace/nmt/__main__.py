@@ -44,9 +44,17 @@ def _run(argv: Sequence[str]) -> None:
 def resolve(given: dict[str, Any]) -> Any:
     """Completes flags to the settings of a training run: what is not given is as `out_dir` has it, or the default."""
     from headrace.nmt.hparams import HParams
+    from headrace.nmt.saved import checkpoint
 
-    saved = Path(given.get("out_dir") or ".", "hparams")
-    return (HParams.load(saved) if given.get("out_dir") and saved.is_file() else HParams()).replace(**given)
+    out_dir = given.get("out_dir")
+    if not out_dir:
+        known = HParams()
+    elif Path(out_dir, "hparams").is_file():
+        known = HParams.load(Path(out_dir, "hparams"))
+    else:  # someone took it away, as its error advises when it is damaged
+        saved = checkpoint.latest(Path(out_dir), lambda text: None)
+        known = saved.hparams if saved else HParams()
+    return known.replace(**given)
 
 
 def _translate(given: dict[str, Any]) -> None:

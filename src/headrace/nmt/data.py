@@ -21,7 +21,7 @@ from headrace.nmt.model import Batch
 from headrace.nmt.text.files import SEPARATORS, find_side
 from headrace.nmt.text.special import EOS, UNKNOWN
 
-__all__ = ["Vocabs", "batches", "load_vocabs", "read_pairs", "to_batch"]
+__all__ = ["Vocabs", "batches", "load_vocabs", "read_pairs", "to_batch", "with_words"]
 
 
 class Vocabs(NamedTuple):
@@ -57,6 +57,18 @@ def read_pairs(hparams: HParams, flag: str) -> hr.Dataset:
     if len(texts[0]) != len(texts[1]):
         raise hr.DataError(f"--{flag}={prefix}: {_unequal(*sides)}")
     return hr.zip(src=texts[0], tgt=texts[1])
+
+
+def with_words(pairs: hr.Dataset, hparams: HParams, flag: str) -> hr.Dataset:
+    """Returns the pairs of a setting that have words on both sides.
+
+    Raises:
+        DataError: There is none.
+    """
+    found = pairs.filter_length()
+    if len(found) == 0:
+        raise hr.DataError(f"--{flag}={getattr(hparams, flag)} has no sentence pair with words on both sides")
+    return found
 
 
 def _unequal(sources: list[str], targets: list[str]) -> str:

@@ -33,18 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before PyTorch is loaded, as in training
-    from headrace.nmt.cli.flags import nearest  # here, so that a missing PyTorch is reported as any other error
-    from headrace.nmt.hparams import HParamError
-    from headrace.nmt.infer import Translator
+    from headrace.nmt.infer import Translator  # here, so that a missing PyTorch is reported as any other error
     from headrace.nmt.serving.server import Server
     from headrace.nmt.serving.service import Limits, Service
     from headrace.nmt.speed.runtime import prepare_process
 
-    parser = _parser()
-    flags, unknown = parser.parse_known_args(argv)
-    if unknown:
-        name = unknown[0].split("=")[0]
-        raise HParamError(f"unknown flag {name}; {nearest(name, (*vars(flags), *_SEARCH))}")
+    flags = _parser().parse_args(argv)
     settings = {name: getattr(flags, name) for name in _SEARCH if hasattr(flags, name)}  # others as the model has them
     prepare_process(settings.get("num_intra_threads", 0))
     limits = Limits(

@@ -104,7 +104,8 @@ def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False
         DataError: The training data or a vocabulary is malformed.
         CheckpointError: The checkpoints in `out_dir` do not fit, or one cannot be written.
         DivergedError: The loss overflows.
-        KeyboardInterrupt: Ctrl-C; the last step that was completed is saved, and the message says what comes next.
+        KeyboardInterrupt: Ctrl-C, or as Terminated SIGTERM; the last step that was completed is saved, and the message
+            says what comes next.
     """
     for name in ("src", "tgt", "train_prefix", "vocab_prefix", "out_dir"):
         if not getattr(hparams, name) and not (name == "vocab_prefix" and hparams.subword_size):
@@ -135,7 +136,7 @@ def train(hparams: HParams, *, progress: bool | None = None, quiet: bool = False
             finally:
                 run.loader.close()
         except KeyboardInterrupt as error:
-            raise KeyboardInterrupt(_what_next(out_dir)) from error
+            raise type(error)(_what_next(out_dir)) from error
 
 
 def _what_next(out_dir: Path) -> str:
@@ -237,10 +238,10 @@ class Run:
                 ) from error
         else:
             self.report.line("# another optimizer than before: it starts anew")
-        for name in changes(before, self.hparams):
+        changed = changes(before, self.hparams)
+        for name in changed:
             self.report.line(f"# {name}: {getattr(before, name)} -> {getattr(self.hparams, name)}")
-        changed = [name for name in _DATA_FLAGS if getattr(before, name) != getattr(self.hparams, name)]
-        if changed:
+        if not set(changed).isdisjoint(_DATA_FLAGS):
             self.loader.set_epoch(saved.loader["epoch"] + 1)
             self.begin_epoch()
             self.report.line("# other data or batches than before: a new epoch begins")
@@ -254,7 +255,7 @@ class Run:
             ) from error
 
     def loop(self) -> None:
-        """Trains up to `num_train_steps`; after Ctrl-C saves the last step and ends with KeyboardInterrupt."""
+        """Trains up to `num_train_steps`; after Ctrl-C or SIGTERM saves the last step and raises KeyboardInterrupt."""
         hparams, progress = self.hparams, self.progress
         if progress.step >= hparams.num_train_steps:
             self.report.line(f"# nothing left to train: raise --num_train_steps above {progress.step} to go on")
@@ -283,7 +284,7 @@ class Run:
                 self.save()
             if self.stopping:
                 self.save()
-                raise KeyboardInterrupt
+                raise self.interrupt.stop()
             if progress.step == hparams.num_train_steps or self.enough:
                 return
         self.end_epoch()
@@ -314,7 +315,7 @@ class Run:
             return False
         held, self.held = self.held, []
         sentences = sum(len(batch.src_BS) for batch in held)
-        total, stopping = self.ranks.add_up(self.model.parameters(), (self.loss, float(self.interrupt.asked)))
+        total, stopping = self.ranks.add_up(self.model.parameters(), (self.loss, float(self.interrupt.asked > 0)))
         self.loss, self.stopping = 0.0, stopping > 0
         if len(held) > 1:
             self.take_mean(sentences)

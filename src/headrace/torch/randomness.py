@@ -146,7 +146,7 @@ class Guard:
 
     def part(self, number: int) -> None:
         """The piece that is being done comes to one of its parts, which has numbers of its own."""
-        if self._here.seeds is not None:
+        if self.seeding:
             self._watch()
             self._seed(number)
 

@@ -38,60 +38,6 @@ def put_back(states: tuple[Any, Any, torch.Tensor, int]) -> None:
     torch.default_generator.set_state(states[2])
 
 
-class ProcessGenerators:
-    """Those of `random`, NumPy and torch.
-
-    Attributes:
-        quick: Whether their memory is known; otherwise they are asked, which takes long.
-    """
-
-    def __init__(self) -> None:
-        self._find()
-
-    def _find(self) -> None:
-        self._numpys: Any = np.random.mtrand._rand._bit_generator
-        python, numpy, gauss = _pythons_place(), _numpys_place(), _gauss_place()
-        self.quick = python is not None and numpy is not None and gauss is not None
-        self._places: list[_Place] = []
-        if python is not None and numpy is not None and gauss is not None:
-            self._places = [_place(python, _STATE), _place(numpy, _STATE), _place(gauss, _GAUSS)]
-
-    def save(self) -> Any:
-        """Their states."""
-        if np.random.mtrand._rand._bit_generator is not self._numpys:  # np.random.set_bit_generator
-            self._find()
-        if not self.quick:
-            return everything()
-        inst: Any = random._inst
-        return (
-            [place.raw for place in self._places],
-            inst.gauss_next,
-            torch.default_generator.get_state(),
-        )
-
-    def are_as(self, saved: Any) -> bool:
-        """Whether their states are those that were saved: all of it, numbers that were kept for later included."""
-        if not self.quick:
-            return _are_equal(saved, everything())
-        inst: Any = random._inst
-        return (
-            all(place.raw == then for place, then in zip(self._places, saved[0], strict=True))
-            and bool(inst.gauss_next == saved[1])
-            and _bytes(torch.default_generator.get_state()) == _bytes(saved[2])
-        )
-
-    def put_back(self, saved: Any) -> None:
-        """Puts saved states back."""
-        if not self.quick:
-            put_back(saved)
-            return
-        for place, then in zip(self._places, saved[0], strict=True):
-            place.raw = then
-        inst: Any = random._inst
-        inst.gauss_next = saved[1]
-        torch.default_generator.set_state(saved[2])
-
-
 class Watch:
     """Sees which generators are drawn from, as it takes long to seed them.
 
@@ -113,10 +59,16 @@ class Watch:
         self._places = [_place(address, size) for address, size in places if address is not None]
         self.can_see = len(self._places) == len(places)
 
+    def follow(self) -> bool:
+        """Looks anew for the generators' memory if NumPy has got another one; says whether it has."""
+        if np.random.mtrand._rand._bit_generator is self._numpys:
+            return False
+        self._find()  # after np.random.set_bit_generator
+        return True
+
     def save(self) -> Any:
         """Their states."""
-        if np.random.mtrand._rand._bit_generator is not self._numpys:  # np.random.set_bit_generator
-            self._find()
+        self.follow()
         inst: Any = random._inst
         return (
             [place.raw for place in self._places],
@@ -141,6 +93,35 @@ class Watch:
             inst.gauss_next = saved[1]
         if self._wanted[2]:
             torch.default_generator.set_state(saved[2])
+
+
+class ProcessGenerators:
+    """Those of `random`, NumPy and torch.
+
+    Attributes:
+        quick: Whether their memory is known; otherwise they are asked, which takes long.
+    """
+
+    def __init__(self) -> None:
+        self._watch = Watch(python=True, numpy=True, torch_=True)
+        self.quick = self._watch.can_see
+
+    def save(self) -> Any:
+        """Their states."""
+        if self._watch.follow():
+            self.quick = self._watch.can_see
+        return self._watch.save() if self.quick else everything()
+
+    def are_as(self, saved: Any) -> bool:
+        """Whether their states are those that were saved: all of it, numbers that were kept for later included."""
+        return self._watch.drawn(saved) == (False, False) if self.quick else _are_equal(saved, everything())
+
+    def put_back(self, saved: Any) -> None:
+        """Puts saved states back."""
+        if self.quick:
+            self._watch.put_back(saved)
+        else:
+            put_back(saved)
 
 
 def _bytes(state: torch.Tensor) -> bytes:

@@ -11,9 +11,8 @@ import torch
 from headrace.nmt.hparams import HParams
 from headrace.nmt.layers.sampled import Candidates, draw_candidates, sampled_cross_entropy
 from headrace.nmt.model import Seq2Seq
-from headrace.nmt.saved.weights import export_gradients
-from headrace.nmt.speed import fast
 from tests.nmt.conftest import MakeBatch, MakeModel
+from tests.nmt.speed.alike import check_the_fast_way
 
 
 def test_candidates_differ_and_frequent_words_come_more_often() -> None:
@@ -66,14 +65,7 @@ def test_only_training_is_sampled(make_batch: MakeBatch, make_model: MakeModel) 
 
 
 def test_the_fast_way_gives_the_same(make_batch: MakeBatch, make_model: MakeModel) -> None:
-    batch, results = make_batch([3, 7, 1], [6, 2, 9]), []
-    for loss_of in (Seq2Seq.loss, fast.loss):
-        model = make_model(attention="luong", num_sampled_softmax=4, dropout=0.3).train()
-        loss = loss_of(model, batch, model.draw_masks(batch, torch.Generator().manual_seed(5)))
-        loss.backward()  # type: ignore[no-untyped-call]
-        results.append({"loss": loss.item(), **export_gradients(model)})
-    for name, value in results[0].items():
-        np.testing.assert_allclose(results[1][name], value, rtol=1e-6, atol=1e-9, err_msg=name)
+    check_the_fast_way(make_batch, make_model, attention="luong", num_sampled_softmax=4, dropout=0.3)
 
 
 def test_more_candidates_than_words_are_refused() -> None:

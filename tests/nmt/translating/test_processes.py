@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.nmt.servers import until
+from tests.processes import descendants, is_running
 
 PROGRAM = """
 import sys
@@ -27,26 +29,6 @@ if __name__ == "__main__":
 """
 
 
-def below(pid: int) -> set[int]:
-    """The processes that a process has started."""
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    return {int(child) for child in children.read_text().split()} if children.exists() else set()
-
-
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def wait_until(happens: object, seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not happens():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_none_stays(tmp_path: Path, number: signal.Signals) -> None:
@@ -62,11 +44,11 @@ def test_none_stays(tmp_path: Path, number: signal.Signals) -> None:
         assert program.stderr is not None
         try:
             assert program.stdout.readline() == b"begins\n"
-            wait_until(lambda: len(below(program.pid)) >= 3)  # the workers and multiprocessing's own helper
-            started = below(program.pid)
+            until(lambda: len(descendants(program.pid)) >= 3, 120.0)  # the workers and multiprocessing's own helper
+            started = descendants(program.pid)
             program.send_signal(number)
             program.wait(120)
-            wait_until(lambda: not any(runs(pid) for pid in started))
+            until(lambda: not any(map(is_running, started)), 120.0)
         finally:
             program.kill()
         told = program.stderr.read().decode()

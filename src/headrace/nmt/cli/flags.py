@@ -60,14 +60,15 @@ def parse_flags(argv: Sequence[str]) -> dict[str, Any]:
     """
     values, unknown = _parser().parse_known_args(list(argv))
     if unknown:
-        raise HParamError(_complaint(unknown[0]))
+        raise HParamError(f"expected flags such as --src=de, got {unknown[0]!r}")
     given = {name: value for name, value in vars(values).items() if value is not _UNSET}
     path = given.pop("hparams_path", None)
     from_file = {} if path is None else _present(_settings_of(path))
     from_file = {name: value for name, value in from_file.items() if name in FIELDS or not _DERIVED.fullmatch(name)}
     for name, value in from_file.items():
         if name not in FIELDS and name not in _WITHOUT_EFFECT:
-            raise HParamError(f"{path}: {_complaint('--' + name)}")
+            names = (*FIELDS, *_ALIASES, *_WITHOUT_EFFECT, "hparams_path", "bpe_delimiter")
+            raise HParamError(f"{path}: unknown flag --{name}; {nearest(name, names)}")
         if name in FIELDS:
             try:
                 check_value(name, value)
@@ -165,11 +166,3 @@ def _reader(name: str) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(f"expected {wanted}, got {text!r}") from None
 
     return read
-
-
-def _complaint(argument: str) -> str:
-    if not argument.startswith("--"):
-        return f"expected flags such as --src=de, got {argument!r}"
-    name = argument[2:].split("=")[0]
-    names = (*FIELDS, *_ALIASES, *_WITHOUT_EFFECT, "hparams_path", "bpe_delimiter")
-    return f"unknown flag --{name}; {nearest(name, names)}"

@@ -6,12 +6,14 @@ import argparse
 import contextlib
 import difflib
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import headrace as hr
 from headrace.nmt.hparams import HParamError
+from headrace.nmt.training.interrupt import Terminated
 
 __all__ = ["Parser", "nearest", "run_command"]
 
@@ -48,7 +50,7 @@ def nearest(flag: str, names: Iterable[str]) -> str:
 
 
 def run_command(name: str, action: Callable[[], None]) -> int:
-    """Runs a command; returns the exit code: 0, 2 after one message on standard error, or 130 after Ctrl-C.
+    """Runs a command; returns its exit code: 0, 2 after one message on standard error, or that of a signal.
 
     Args:
         name: How messages begin.
@@ -60,7 +62,8 @@ def run_command(name: str, action: Callable[[], None]) -> int:
     try:
         action()
     except KeyboardInterrupt as stop:
-        return _fail(name, str(stop) or "stopped", 130)
+        number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
+        return _fail(name, str(stop) or "stopped", 128 + number)
     except ModuleNotFoundError as error:
         return _fail(name, f"{error}: install what translation needs with pip install 'headrace[nmt]'")
     except OSError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 import headrace as hr
-from headrace.nmt.data import Vocabs, batches, read_pairs, to_batch
+from headrace.nmt.data import Vocabs, batches, read_pairs, to_batch, with_words
 from headrace.nmt.hparams import HParams
 from headrace.nmt.infer import Translator
 from headrace.nmt.judging import metrics
@@ -55,9 +55,7 @@ class EvalSet:
         if not getattr(hparams, flag):
             return None
         pairs = read_pairs(hparams, flag)
-        full = pairs.filter_length()
-        if len(full) == 0:
-            raise hr.DataError(f"--{flag}={getattr(hparams, flag)} has no sentence pair with words on both sides")
+        full = with_words(pairs, hparams, flag)
         records = list(pairs if texts is None else read_pairs(texts, flag))
         return cls(
             name,

@@ -51,9 +51,10 @@ _THIS_COMMAND_ONLY = (
     "inference_list",
     "alignment_file",
 )
-_KINDS = {"step": int, "hparams": dict, "vocabs": list} | dict.fromkeys(
-    ("weights", "optimizer", "loader", "progress"), dict
-)
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **{"step": int, "hparams": dict, "vocabs": list, "subwords": (bytes, type(None))},
+    **dict.fromkeys(("weights", "optimizer", "loader", "progress"), dict),
+}
 _ALONE = {"num_workers": 1, "jobid": None}  # likewise
 
 
@@ -219,6 +220,7 @@ def load(path: Path) -> Checkpoint:
             f"{path} is of version {document.get('version')}, this headrace reads {VERSION}: update the older one"
         )
     try:
+        document.setdefault("subwords", None)
         for name, kind in _KINDS.items():
             if not isinstance(document[name], kind):
                 raise TypeError(f"{name} is of type {type(document[name]).__name__}")
@@ -233,7 +235,7 @@ def load(path: Path) -> Checkpoint:
             loader=document["loader"],
             progress=document["progress"],
             path=path,
-            subwords=_bytes_or_none(document.get("subwords")),
+            subwords=document["subwords"],
         )
     except HParamError as error:
         raise CheckpointError(f"{path} has settings that this headrace cannot take: {error}") from error
@@ -242,12 +244,6 @@ def load(path: Path) -> Checkpoint:
             f"{path} is not whole ({type(error).__name__}: {error}): expected step, hparams, vocabs, weights, "
             "optimizer, loader and progress; delete it, or name another one with --ckpt"
         ) from error
-
-
-def _bytes_or_none(value: object) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    raise TypeError(f"subwords is of type {type(value).__name__}")
 
 
 def steps_of(folder: Path) -> dict[int, Path]:

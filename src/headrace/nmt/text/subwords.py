@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import headrace as hr
-from headrace.nmt.data import read_pairs
+from headrace.nmt.data import read_pairs, with_words
 from headrace.nmt.hparams import HParamError, HParams
 from headrace.nmt.text.bpe import Bpe, learn
 from headrace.nmt.text.files import SEPARATORS, find_side, make_folder, replacing
@@ -134,10 +134,8 @@ def prepare(
     """
     names = [name for name in ("train", "dev", "test") if getattr(hparams, f"{name}_prefix")]
     for name in names:
-        pairs = read_pairs(hparams, f"{name}_prefix")  # says which files do not belong together, in the user's names
-        if len(pairs.filter_length()) == 0:
-            prefix = getattr(hparams, f"{name}_prefix")
-            raise hr.DataError(f"--{name}_prefix={prefix} has no sentence pair with words on both sides")
+        flag = f"{name}_prefix"
+        with_words(read_pairs(hparams, flag), hparams, flag)  # or says what is wrong, in the user's names
     make_folder(folder)
     suffixes = list(dict.fromkeys((str(hparams.src), str(hparams.tgt))))
     sides = {

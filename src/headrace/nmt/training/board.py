@@ -41,7 +41,6 @@ class Board:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._path = Path()
         self._file: IO[bytes] | None = None
 
     def begin(self, step: int) -> None:
@@ -50,8 +49,7 @@ class Board:
             return
         make_folder(self._folder)
         name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}"
-        self._path = self._folder / name
-        self._file = self._path.open("ab")
+        self._file = (self._folder / name).open("ab")
         self._event(0, _field(3, b"brain.Event:2"))
         self._event(step + 1 if step else 0, _field(7, _field(1, 1)))  # a session starts
         self.flush()
@@ -76,14 +74,14 @@ class Board:
     def flush(self) -> None:
         """Hands over to the system what was written."""
         if self._file is not None:
-            with naming(self._path):
+            with naming(Path(self._file.name)):
                 self._file.flush()
 
     def close(self) -> None:
         """Closes the file."""
         if self._file is not None:
             file, self._file = self._file, None
-            with naming(self._path):
+            with naming(Path(file.name)):
                 file.close()
 
     def _summary(self, step: int, values: Iterable[bytes]) -> None:
@@ -94,7 +92,7 @@ class Board:
         assert self._file is not None
         record = _key(1, _DOUBLE) + struct.pack("<d", time.time()) + _field(2, step) + what
         length = struct.pack("<Q", len(record))
-        with naming(self._path):
+        with naming(Path(self._file.name)):
             self._file.write(length + _checksum(length) + record + _checksum(record))
 
 
