@@ -4,7 +4,13 @@ Graphs of Python operations that run later, in a session; queues that threads fi
 that were written for it run with their import line changed. What TensorFlow lost silently is an error or a warning
 here, and what would wait for ever is an error.
 
-Translates names, defaults and errors; formats stand in the other rooms.
+Translates names, defaults and errors; formats stand in the other rooms. A record's way: `producers.py` give names of
+files to `queues.py` (what these share is in `monitor.py`), `readers.py` take them (`read_files.py` one at a time),
+`parsing.py` makes tensors of Examples, `batching.py` batches of tensors; `runners.py` are the threads, `coordinator.py`
+ends them, and `session.py` runs the `graph.py` that all of it is. Operations on values: `ops.py`, `string_ops.py`,
+`image.py`, `lookup.py` with `fingerprint.py`, `sparse.py`; `dtypes.py` types and shapes; `messages.py` Examples to be
+written. `data/` holds datasets in the style of tf.data, `slim/` its package of data. `train.py`, `io.py`, `strings.py`,
+`python_io.py`, `gfile.py`, `contrib.py` are TensorFlow's names for these.
 """
 
 from headrace.tf1 import contrib, data, errors, gfile, image, io, lookup, python_io, slim, strings, train

@@ -2,6 +2,15 @@
 
 `DataLoader`, `RandomSampler` and `get_worker_info` are headrace's, the first two subclasses of torch's; all other names
 are torch's own objects, so that `isinstance` answers as before. docs/torch.md tells what differs.
+
+A batch's way: `loader.py` holds the settings, `begin.py` draws an epoch's seeds (`drawn.py` as numbers that can be
+kept), `order.py` says which keys are in a batch (`samplers.py`), `iterators.py` iterates, in `runs.py` by workers, in
+`auto.py` by whatever is fastest. The work on a batch: `fetch.py` from keys to a batch, with `columns.py` for datasets
+in memory and `collate.py`; `streams.py` reads iterable datasets; `job.py` takes it to worker processes, `threads.py`
+to threads. `deliver.py` pins and sends to a device, `failures.py` makes torch's errors. Random numbers: `randomness.py`
+seeds them for each batch, `held.py` those that a dataset holds, `twisters.py` reads their states. `position.py` writes
+the state, `saved.py` reads it; `runtime.py` is what is not copied with a loader, `handles.py` and `info.py` are what
+programs ask about workers.
 """
 
 import sys
