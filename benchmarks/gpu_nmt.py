@@ -28,7 +28,7 @@ import headrace as hr
 from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
 from headrace.nmt.hparams import HParams
 from headrace.nmt.model import Seq2Seq
-from headrace.nmt.speed.graphs import GraphedLoss, pad_steps
+from headrace.nmt.speed.graphs import GraphedLoss, round_up_steps
 from headrace.nmt.speed.runtime import prepare_process
 from headrace.nmt.train import train
 from headrace.nmt.training.optim import Optimizer
@@ -78,7 +78,7 @@ def measure_speed(folder: pathlib.Path, device: torch.device, steps: int, dry: b
                 waited += time.perf_counter() - asked
                 if len(batch.src_BS) < hparams.batch_size:
                     continue
-                padded = pad_steps(batch).to(device)
+                padded = round_up_steps(batch).to(device)
                 loss = graphs(padded, model.draw_masks(padded, generator))
                 optimizer.step(0)
                 counted += int(batch.src_len_B.sum()) + int(batch.tgt_len_B.sum())

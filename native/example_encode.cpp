@@ -1,8 +1,8 @@
+#include "example_encode.h"
+
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
-
-#include "example.h"
 
 namespace headrace {
 namespace {

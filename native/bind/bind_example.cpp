@@ -10,6 +10,7 @@
 #include "arrays.h"
 #include "bind.h"
 #include "example.h"
+#include "example_encode.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -1,6 +1,7 @@
 #include <stdexcept>
 
 #include "../example.h"
+#include "../example_encode.h"
 #include "check.h"
 #include "example_model.h"
 

@@ -60,16 +60,13 @@ from headrace.vocab import Vocab, build_vocab
 
 __version__ = "0.1.0"
 
-_CORE_VERSION = 1  # as native/version.h has it
 
-
-def _check_core(found: int) -> None:
-    """Refuses a native core that was built from other sources than this Python code."""
-    if found != _CORE_VERSION:
+def _check_core(found: str) -> None:
+    """Refuses a native core of another release than this Python code."""
+    if found != __version__:
         raise ImportError(
-            f"headrace {__version__} needs version {_CORE_VERSION} of its native core, found version {found} in "
-            f"{_native.__file__}: files of two releases are mixed; install headrace again (from a checkout: "
-            "`pip install --editable .`)"
+            f"headrace {__version__} found the native core of headrace {found} in {_native.__file__}: files of two "
+            "releases are mixed; install headrace again (from a checkout: `pip install --editable .`)"
         )
 
 

@@ -314,7 +314,7 @@ class RecordReader:
     def read(self, records: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], verify: bool = True) -> tuple[Annotated[NDArray[numpy.uint8], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
         """(bytes of the records, offsets)."""
 
-def core_version() -> int:
+def core_version() -> str:
     """
-    The version of the native core; the package refuses to be imported with another one.
+    The release that the native core was built for; the package refuses to be imported with another one.
     """

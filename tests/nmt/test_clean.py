@@ -144,6 +144,11 @@ def test_bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "raw.en.gz").write_bytes((tmp_path / "raw.en.gz").read_bytes()[:-20])
     assert run(tmp_path) == 2
     assert "raw.en.gz cannot be unpacked" in capsys.readouterr().err
+    write(tmp_path)
+    packed = (tmp_path / "raw.en.gz").read_bytes()
+    (tmp_path / "raw.en.gz").write_bytes(packed[:20] + b"\xff" * 40 + packed[60:])
+    assert run(tmp_path) == 2
+    assert "raw.en.gz cannot be unpacked" in capsys.readouterr().err
     assert run(tmp_path, f"--output_prefix={tmp_path}/raw") == 2
     assert "output_prefix would write over the input" in capsys.readouterr().err
 

@@ -73,7 +73,6 @@ def test_buckets_may_have_sizes_of_their_own(lengths: list[int], drop: bool, cut
     )
     assert [rows.ids[0].tolist() for rows in (planned.window(0, 0) if lengths else [])] == expected
     assert planned.num_batches(0) == len(expected)
-    assert "batch_size=[4, 3, 1]" in planned.describe()
     cuts = sorted(min(cut, len(lengths)) for cut in cuts)
     assert arrived(lengths, cuts, Filling(sizes, None, edges), drop) == expected
 

@@ -116,4 +116,3 @@ def test_bad_arguments_are_named() -> None:
     ):
         with pytest.raises(PlanError, match=message):
             Interleave(**arguments)
-    assert "cycle_length=2, block_length=3" in repr(Interleave([leaf, leaf], 2, 3))

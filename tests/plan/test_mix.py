@@ -188,11 +188,6 @@ def test_what_cannot_work_is_refused(arguments: dict[str, Any], message: str) ->
         Mix(**{"plans": [Leaf(0, 5), Leaf(1, 5)], **arguments})
 
 
-def test_descriptions() -> None:
-    plan = Mix([Leaf(0, 5), Leaf(1, 5)], [0.5, 1], seed=3, stop="all")
-    assert plan.describe() == "mix(weights=[0.5, 1.0], seed=3, stop=all)"
-
-
 def test_the_native_code_refuses_patterns_that_contradict_themselves() -> None:
     one, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
     choice = np.zeros(1, np.int32)

@@ -259,23 +259,3 @@ def test_any_positions_agree_with_the_whole(plan: Plan, epoch: int, data: st.Dat
 def test_plans_can_be_pickled(plan: Plan, epoch: int) -> None:
     again = pickle.loads(pickle.dumps(plan))
     assert numbers(again, epoch) == numbers(plan, epoch)
-    assert again.describe() == plan.describe()
-
-
-@pytest.mark.parametrize(
-    ("plan", "words"),
-    [
-        (Leaf(2, 9), "leaf(2, records=9)"),
-        (Leaf(0, None), "leaf(0, records=None)"),
-        (Slice(Leaf(0, 9), 1, 7, 2), "slice(1, 7, 2)"),
-        (Repeat(Leaf(0, 9), 3), "repeat(3)"),
-        (Repeat(Leaf(0, 9), None), "repeat()"),
-        (Concat([Leaf(0, 9), Leaf(1, 9)]), "concat(2)"),
-        (Zip([Leaf(0, 9), Leaf(1, 9)]), "zip(2)"),
-        (Zip([Leaf(0, 9), Leaf(1, 8)], shortest=True), "zip(2, shortest)"),
-        (Widen(Leaf(0, 9), 2), "widen(2)"),
-        (Without(Leaf(0, 9), np.array([1, 4])), "without(2 records, crc32=c699d43e)"),
-    ],
-)
-def test_descriptions(plan: Plan, words: str) -> None:
-    assert plan.describe() == words

@@ -113,7 +113,6 @@ def test_rows_are_those_of_a_model(
         total += len(batches)
     assert packed.num_batches(1) == total
     again = pickle.loads(pickle.dumps(packed))
-    assert again.describe() == packed.describe()
     assert again.num_batches(1) == total
 
 

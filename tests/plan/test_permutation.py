@@ -207,11 +207,7 @@ def test_shuffles_of_what_cannot_be_shuffled_are_refused() -> None:
         WindowShuffle(Leaf(0, 5), 1, 2**49)
 
 
-def test_shuffles_can_be_pickled_and_described() -> None:
-    for plan, words in (
-        (Shuffle(Leaf(0, 9), -3), "shuffle(seed=-3)"),
-        (WindowShuffle(Zip([Leaf(0, 9), Leaf(1, 9)]), 4, 5), "shuffle(seed=4, window=5)"),
-    ):
-        assert plan.describe() == words
-        assert repr(plan) == f"<{type(plan).__name__} {words}, length 9>"
+def test_shuffles_can_be_pickled() -> None:
+    for plan in (Shuffle(Leaf(0, 9), -3), WindowShuffle(Zip([Leaf(0, 9), Leaf(1, 9)]), 4, 5)):
+        assert repr(plan) == f"<{type(plan).__name__}, length 9>"
         assert numbers(pickle.loads(pickle.dumps(plan)), 2) == numbers(plan, 2)

@@ -73,6 +73,11 @@ def test_arithmetic_keeps_types() -> None:
     assert run([x // 2, x % 2, -x, x > 0]) [0].dtype == np.int64  # fmt: skip
     assert run(tf.cast(tf.constant(1.7), tf.int32)) == 1
     assert run(tf.reshape(tf.range(6), [2, -1])).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert run(tf.range(0, 1, 0.25)).tolist() == [0, 0.25, 0.5, 0.75]
+    assert tf.range(0.5, 3).dtype == tf.float32
+    assert tf.range(0, np.float64(3)).dtype == tf.float64
+    assert tf.range(np.int64(0), 3).dtype == tf.int64
+    assert tf.range(np.int64(0), 3, 0.5).dtype == tf.float32
     with pytest.raises(tf.errors.InvalidArgumentError, match="4 values, but the requested shape is"):
         run(tf.reshape(tf.range(4), [3]))
     assert run(tf.concat([[1], tf.constant([2, 3])], 0)).tolist() == [1, 2, 3]
@@ -102,6 +107,7 @@ def test_csv() -> None:
     n, word, x = run(columns)
     assert (n.tolist(), word.tolist(), x.tolist()) == ([1, 7], [b"a", b'x, "y"'], [2.5, -1.0])
     assert run(tf.decode_csv("5;", [[1], ["d"]], field_delim=";")) == [5, b"d"]
+    assert run(tf.decode_csv("x" * 200_000 + ",1", [[""], [0]])) == [b"x" * 200_000, 1]
     for line, message in [("1", "Expect 2 fields but have 1"), ("x,1", "not a valid int32"), ("1,", "required but")]:
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             run(tf.decode_csv(line, [[0], tf.constant([], tf.int32)]))

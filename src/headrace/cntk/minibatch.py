@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +43,15 @@ _WHOLE = Partition()
 
 _log = logging.getLogger("headrace")
 
-# The streams' columns, the rows of them that are meant (None: all), pieces and layout of truncated sequences, and
-# whether a sweep ended.
-_Found = tuple[Mapping[str, Ragged], tuple[int, int] | None, tuple[SequencePiece, ...] | None, tuple[int, int], bool]
+
+class _Found(NamedTuple):
+    """A minibatch: the streams' columns and the rows of them that are meant (None: all)."""
+
+    columns: Mapping[str, Ragged]
+    rows: tuple[int, int] | None
+    end_of_sweep: bool
+    pieces: tuple[SequencePiece, ...] | None = None  # of truncated sequences,
+    layout: tuple[int, int] = (0, 0)  # and their slots and steps
 
 
 class MinibatchSource:
@@ -242,7 +248,7 @@ class MinibatchSource:
             found = self._next(size, partition)
         if found is None:
             return {}
-        columns, rows, pieces, layout, end_of_sweep = found
+        columns, rows, end_of_sweep, pieces, layout = found
         if rows is not None:
             return {key: MinibatchData.of(columns[name], rows, end_of_sweep, device) for key, name in names.items()}
         return {key: MinibatchData(columns[name], end_of_sweep, pieces, layout, device) for key, name in names.items()}
@@ -280,7 +286,7 @@ class MinibatchSource:
                 self._state = step.after
                 end_of_sweep |= step.end_of_sweep
                 if parsed.end > parsed.begin:
-                    return _columns(parsed.parts), (parsed.begin, parsed.end), None, (0, 0), end_of_sweep
+                    return _Found(_columns(parsed.parts), (parsed.begin, parsed.end), end_of_sweep)
             columns, dropped = self._settle(parsed.cut_out())
             pieces, layout, records = None, (0, 0), step.new
             if self._held is not None:
@@ -299,7 +305,7 @@ class MinibatchSource:
             end_of_sweep |= step.end_of_sweep
             # A minibatch that lost all its sequences to mistakes would look like data; the next one stands for it.
             if any(len(column) for column in columns.values()):
-                return columns, None, pieces, layout, end_of_sweep
+                return _Found(columns, None, end_of_sweep, pieces, layout)
             if self._place.number - first > self._join.num_records * (partition.workers + 1):
                 raise DataError(
                     f"all sequences of {self._mistakes[0].data} are lost to mistakes; correct the data, or see whether "

@@ -293,7 +293,10 @@ class AnyNode(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """The step and its parameters in words, without its parents: `"shuffle(seed=7)"`."""
+        """The step and its parameters in words, without its parents: `"shuffle(seed=7)"`.
+
+        These words are part of saved states: to reword them is to refuse the states that there are.
+        """
 
 
 class Node(AnyNode):

@@ -208,8 +208,7 @@ class JsonLinesSource(SequenceSource):
 
         def place(i: int) -> Place:
             row, mistake = mistakes[i]
-            line = int(self._text.where(int(records[row])).rpartition(" ")[2])
-            return Place("malformed line", line, mistake.column, -1, mistake.stream)
+            return Place("malformed line", self._text.line(int(records[row])), mistake.column, -1, mistake.stream)
 
         return Parsed(columns, dropped, np.array([row for row, _ in mistakes], np.int64), explain, (), place)
 

@@ -168,8 +168,11 @@ class TextSource(FilesSource):
 
     def where(self, record: int) -> str:
         """File and line, counted from 1."""
-        file, line = self._opened().locate(record)
-        return f"{self._files[file].path}, line {line + 1}"
+        return f"{self._files[self._opened().locate(record)[0]].path}, line {self.line(record)}"
+
+    def line(self, record: int) -> int:
+        """Which line of its file a record is, counted from 1."""
+        return self._opened().locate(record)[1] + 1
 
     def close(self) -> None:
         """Closes the files."""

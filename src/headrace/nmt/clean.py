@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import sys
 import unicodedata
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -241,15 +242,14 @@ def _read(paths: list[str]) -> Iterator[str]:
             try:
                 for line in opened:
                     yield line.decode("utf-8", "surrogateescape")
-            except (EOFError, gzip.BadGzipFile) as error:
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise hr.DataError(f"{path} cannot be unpacked: {error}; load it again") from error
 
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="python -m headrace.nmt.clean",
-        description="Leaves out pairs of INPUT_PREFIX.SRC and INPUT_PREFIX.TGT, and says why how many.",
-        allow_abbrev=False,
+        "clean",
+        "Leaves out pairs of INPUT_PREFIX.SRC and INPUT_PREFIX.TGT, and says why how many.",
     )
     rules = Rules()
     scripts = ("auto", "any", *_SCRIPTS)

@@ -240,7 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> None:
     about = "\n".join(f"  {name}: {corpus.about}" for name, corpus in CORPORA.items())
-    parser = Parser(prog="python -m headrace.nmt.download", description=f"Loads a corpus:\n{about}", allow_abbrev=False)
+    parser = Parser("download", f"Loads a corpus:\n{about}")
     parser.add_argument("name", choices=CORPORA, help="which corpus")
     parser.add_argument("folder", type=Path, help="where to put it")
     parser.add_argument("--mirror", metavar="URL", help="folder on a server that has the files, not the usual one")

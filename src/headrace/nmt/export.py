@@ -153,10 +153,9 @@ def _run(argv: Sequence[str] | None) -> None:
     from headrace.nmt.infer import Translator  # here, so that a missing PyTorch is reported as any other error
 
     parser = Parser(
-        prog="headrace nmt export",
-        description="Writes a model as an encoder and a decoder step that run without headrace, its vocabularies, and "
+        "export",
+        "Writes a model as an encoder and a decoder step that run without headrace, its vocabularies, and "
         "settings.json, which says how they go together.",
-        allow_abbrev=False,
     )
     parser.add_argument("model", metavar="MODEL", help="an out_dir, or a checkpoint")
     parser.add_argument("folder", metavar="FOLDER", help="where the files go")

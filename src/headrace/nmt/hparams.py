@@ -13,9 +13,13 @@ from headrace.nmt.checks import HParamError, check_ranges, check_together
 __all__ = ["HParamError", "HParams"]
 
 
-def _flag(default: Any, text: str, choices: tuple[str, ...] = ()) -> Any:
-    """Declares one flag: its default, one line of help, and the values that it takes."""
-    return field(default=default, metadata={"help": text, "choices": choices})
+def _flag(default: Any, text: str, choices: tuple[str, ...] = (), *, of: str = "run") -> Any:
+    """Declares one flag: its default, one line of help, the values that it takes, and what it is a property of.
+
+    Of the `model`, which keeps it for ever; of the training `data`, so that another value begins a new epoch; of the
+    `command`, which is not saved; of the `place`, which may differ among programs that share work; or of the `run`.
+    """
+    return field(default=default, metadata={"help": text, "choices": choices, "of": of})
 
 
 @dataclass(frozen=True)
@@ -38,38 +42,54 @@ class HParams:
 
     # Network
     architecture: str = _flag(
-        "rnn", "recurrent networks, or a Transformer, which needs no further attention", ("rnn", "transformer")
+        "rnn",
+        "recurrent networks, or a Transformer, which needs no further attention",
+        ("rnn", "transformer"),
+        of="model",
     )
-    num_units: int = _flag(32, "width of the LSTM states and of the word embeddings")
+    num_units: int = _flag(32, "width of the LSTM states and of the word embeddings", of="model")
     num_layers: int = _flag(2, "layers of encoder and decoder, where the next two do not say otherwise")
-    num_encoder_layers: int | None = _flag(None, "layers of the encoder (bi: half of them in each direction)")
-    num_decoder_layers: int | None = _flag(None, "layers of the decoder")
-    encoder_type: str = _flag(
-        "uni", "uni reads left to right, bi both ways, gnmt both ways in its bottom layer", ("uni", "bi", "gnmt")
+    num_encoder_layers: int | None = _flag(
+        None, "layers of the encoder (bi: half of them in each direction)", of="model"
     )
-    residual: bool = _flag(False, "add each layer's input to its output, but not at the bottom")
-    unit_type: str = _flag("lstm", "kind of recurrent cell", ("lstm", "gru", "cudnn_gru", "layer_norm_lstm", "nas"))
-    forget_bias: float = _flag(1.0, "added to the forget gate: a new model remembers by default")
+    num_decoder_layers: int | None = _flag(None, "layers of the decoder", of="model")
+    encoder_type: str = _flag(
+        "uni",
+        "uni reads left to right, bi both ways, gnmt both ways in its bottom layer",
+        ("uni", "bi", "gnmt"),
+        of="model",
+    )
+    residual: bool = _flag(False, "add each layer's input to its output, but not at the bottom", of="model")
+    unit_type: str = _flag(
+        "lstm", "kind of recurrent cell", ("lstm", "gru", "cudnn_gru", "layer_norm_lstm", "nas"), of="model"
+    )
+    forget_bias: float = _flag(1.0, "added to the forget gate: a new model remembers by default", of="model")
 
-    num_heads: int = _flag(4, "transformer: heads of an attention, which share num_units")
-    ffn_units: int | None = _flag(None, "transformer: width of the feed-forward layers; none: four times num_units")
-    tied_embeddings: bool = _flag(False, "predict words with the vectors of the target embedding")
+    num_heads: int = _flag(4, "transformer: heads of an attention, which share num_units", of="model")
+    ffn_units: int | None = _flag(
+        None, "transformer: width of the feed-forward layers; none: four times num_units", of="model"
+    )
+    tied_embeddings: bool = _flag(False, "predict words with the vectors of the target embedding", of="model")
 
     # Attention
     attention: str = _flag(
         "",
         "how the decoder looks at the source; empty: not",
         ("", "luong", "scaled_luong", "bahdanau", "normed_bahdanau"),
+        of="model",
     )
     attention_architecture: str = _flag(
         "standard",
         "standard attends with the top layer, gnmt with the bottom one, and gnmt_v2 feeds it to those above at once",
         ("standard", "gnmt", "gnmt_v2"),
+        of="model",
     )
-    output_attention: bool = _flag(True, "predict words from the attention vector, not from the top state")
-    pass_hidden_state: bool = _flag(True, "start the decoder from the encoder's last state, if they are equally deep")
-    use_char_encode: bool = _flag(False, "the encoder makes a word's vector of its bytes")
-    language_model: bool = _flag(False, "no encoder: learn to continue sentences of the target language")
+    output_attention: bool = _flag(True, "predict words from the attention vector, not from the top state", of="model")
+    pass_hidden_state: bool = _flag(
+        True, "start the decoder from the encoder's last state, if they are equally deep", of="model"
+    )
+    use_char_encode: bool = _flag(False, "the encoder makes a word's vector of its bytes", of="model")
+    language_model: bool = _flag(False, "no encoder: learn to continue sentences of the target language", of="model")
 
     # Optimiser
     optimizer: str = _flag("sgd", "rule of the weight update", ("sgd", "adam"))
@@ -89,8 +109,10 @@ class HParams:
     decay_factor: float | None = _flag(None, "instead of decay_scheme: what a fall multiplies the rate by; else 0.98")
     max_gradient_norm: float = _flag(5.0, "gradients are scaled down to this global norm")
     num_train_steps: int = _flag(12000, "weight updates of the whole training")
-    batch_size: int = _flag(128, "sentence pairs of one update")
-    batch_tokens: int = _flag(0, "instead of batch_size in training: words of a padded side of a batch; 0: batch_size")
+    batch_size: int = _flag(128, "sentence pairs of one update", of="data")
+    batch_tokens: int = _flag(
+        0, "instead of batch_size in training: words of a padded side of a batch; 0: batch_size", of="data"
+    )
     accumulate: int = _flag(1, "batches whose gradients make one update")
     label_smoothing: float = _flag(0.0, "training: share of the probability that goes to all words alike")
     num_sampled_softmax: int = _flag(0, "training: predict among so many words that are drawn; 0: among all")
@@ -99,35 +121,39 @@ class HParams:
     init_op: str = _flag("uniform", "distribution of new weights", ("uniform", "glorot_normal", "glorot_uniform"))
     init_weight: float = _flag(0.1, "uniform: new weights lie within plus or minus this")
     dropout: float = _flag(0.2, "share of each layer's input that is zeroed in training")
-    random_seed: int | None = _flag(None, "seed of weights, order and dropout; none: drawn anew and logged")
+    random_seed: int | None = _flag(None, "seed of weights, order and dropout; none: drawn anew and logged", of="data")
 
     # Data
-    src: str | None = _flag(None, "suffix of the source files: de reads PREFIX.de")
-    tgt: str | None = _flag(None, "suffix of the target files")
-    train_prefix: str | None = _flag(None, "training files without their suffix; may be a glob")
+    src: str | None = _flag(None, "suffix of the source files: de reads PREFIX.de", of="data")
+    tgt: str | None = _flag(None, "suffix of the target files", of="data")
+    train_prefix: str | None = _flag(None, "training files without their suffix; may be a glob", of="data")
     dev_prefix: str | None = _flag(None, "development files, which choose the best checkpoint")
     test_prefix: str | None = _flag(None, "test files, which are only reported")
     vocab_prefix: str | None = _flag(None, "vocabulary files: one word a line, the most frequent first")
-    embed_prefix: str | None = _flag(None, "word vectors in the text form of GloVe or word2vec, without suffix")
-    out_dir: str | None = _flag(None, "folder of checkpoints, logs and outputs (also --model_dir)")
-    sos: str = _flag("<s>", "word that starts a sentence")
-    eos: str = _flag("</s>", "word that ends a sentence")
-    share_vocab: bool = _flag(False, "one vocabulary and one embedding for both languages")
+    embed_prefix: str | None = _flag(
+        None, "word vectors in the text form of GloVe or word2vec, without suffix", of="model"
+    )
+    out_dir: str | None = _flag(None, "folder of checkpoints, logs and outputs (also --model_dir)", of="place")
+    sos: str = _flag("<s>", "word that starts a sentence", of="data")
+    eos: str = _flag("</s>", "word that ends a sentence", of="data")
+    share_vocab: bool = _flag(False, "one vocabulary and one embedding for both languages", of="model")
     check_special_token: bool = _flag(True, "put <unk>, sos and eos before a vocabulary that lacks them")
     subword_option: str = _flag("", "how subwords are joined for writing and scoring", ("", "bpe", "spm"))
-    subword_size: int = _flag(0, "learn so many subwords from the training files, which hold words; 0: as they are")
-    subword_dropout: float = _flag(
-        0.0, "bpe, training: joins passed over, so words are cut in many ways; 0.1 does well"
+    subword_size: int = _flag(
+        0, "learn so many subwords from the training files, which hold words; 0: as they are", of="model"
     )
-    source_reverse: bool = _flag(False, "the encoder reads each source sentence from its end")
-    src_max_len: int | None = _flag(50, "training: longer source sentences are cut")
-    tgt_max_len: int | None = _flag(50, "training: longer target sentences are cut")
+    subword_dropout: float = _flag(
+        0.0, "bpe, training: joins passed over, so words are cut in many ways; 0.1 does well", of="data"
+    )
+    source_reverse: bool = _flag(False, "the encoder reads each source sentence from its end", of="model")
+    src_max_len: int | None = _flag(50, "training: longer source sentences are cut", of="data")
+    tgt_max_len: int | None = _flag(50, "training: longer target sentences are cut", of="data")
     src_max_len_infer: int | None = _flag(None, "evaluation and translation: longer sources are cut")
     tgt_max_len_infer: int | None = _flag(None, "longest translation; none: twice its source sentence")
     whole_batch_limit: bool = _flag(
         False, "longest translation: twice the longest source of the batch, as the original has it"
     )
-    num_buckets: int = _flag(5, "classes of length; a batch holds sentences of one class")
+    num_buckets: int = _flag(5, "classes of length; a batch holds sentences of one class", of="data")
 
     # The run
     metrics: str = _flag("bleu", "comma list of bleu, rouge, accuracy, word_accuracy, sacrebleu, chrf, ter")
@@ -144,26 +170,38 @@ class HParams:
         ("float32", "bfloat16", "float16"),
     )
     num_gpus: int = _flag(1, "from 2 on: layers are spread over so many GPUs; else one device is used")
-    device: str = _flag("", "where to compute, as cpu or cuda:1; empty: on a GPU, if there is one")
-    num_intra_threads: int = _flag(0, "threads of one operation; 0: as many as there are cores")
+    device: str = _flag("", "where to compute, as cpu or cuda:1; empty: on a GPU, if there is one", of="place")
+    num_intra_threads: int = _flag(0, "threads of one operation; 0: as many as there are cores", of="place")
 
     # Translation
     ckpt: str | None = _flag(
-        None, "checkpoint to translate with, or several with commas, which do it together; none: the latest of out_dir"
+        None,
+        "checkpoint to translate with, or several with commas, which do it together; none: the latest of out_dir",
+        of="command",
     )
-    inference_input_file: str | None = _flag(None, "file to translate; without it the program trains")
-    inference_output_file: str | None = _flag(None, "where the translations go, one a line")
-    score_file: str | None = _flag(None, "translations of inference_input_file to score, instead of making some")
-    nbest_file: str | None = _flag(None, "where all hypotheses go that the search kept, with their scores")
+    inference_input_file: str | None = _flag(None, "file to translate; without it the program trains", of="command")
+    inference_output_file: str | None = _flag(None, "where the translations go, one a line", of="command")
+    score_file: str | None = _flag(
+        None, "translations of inference_input_file to score, instead of making some", of="command"
+    )
+    nbest_file: str | None = _flag(
+        None, "where all hypotheses go that the search kept, with their scores", of="command"
+    )
     inference_list: str | None = _flag(
-        None, "comma list of lines, counted from 0: only these are translated, each with a picture of its attention"
+        None,
+        "comma list of lines, counted from 0: only these are translated, each with a picture of its attention",
+        of="command",
     )
-    inference_ref_file: str | None = _flag(None, "references that the translations are scored against")
-    num_workers: int = _flag(1, "processes that translate one file together, each a part of it")
+    inference_ref_file: str | None = _flag(None, "references that the translations are scored against", of="command")
+    num_workers: int = _flag(1, "processes that translate one file together, each a part of it", of="command")
     jobid: int | None = _flag(
-        None, "which of them this is, where each is a program of its own, and 0 puts their parts together; none: all"
+        None,
+        "which of them this is, where each is a program of its own, and 0 puts their parts together; none: all",
+        of="command",
     )
-    worker_timeout: int = _flag(600, "seconds without a sign of life after which job 0 gives another one up")
+    worker_timeout: int = _flag(
+        600, "seconds without a sign of life after which job 0 gives another one up", of="place"
+    )
     infer_batch_size: int = _flag(32, "sentences translated at once")
     infer_mode: str | None = _flag(
         None,
@@ -174,7 +212,7 @@ class HParams:
     unk_dictionary: str | None = _flag(
         None, "replace_unk: what to write for source words, a line for each: word, tab, translation"
     )
-    alignment_file: str | None = _flag(None, "where alignments go, in the format of Pharaoh: 0-0 1-2 …")
+    alignment_file: str | None = _flag(None, "where alignments go, in the format of Pharaoh: 0-0 1-2 …", of="command")
     beam_width: int = _flag(0, "hypotheses kept for a sentence")
     length_penalty_weight: float = _flag(0.0, "how far long hypotheses are favoured; 1.0 does well")
     coverage_penalty_weight: float = _flag(0.0, "how far hypotheses that leave out source words are punished")
@@ -302,6 +340,11 @@ class HParams:
 
 
 FIELDS: dict[str, dataclasses.Field[Any]] = {f.name: f for f in dataclasses.fields(HParams)}
+
+
+def flags_of(what: str) -> tuple[str, ...]:
+    """Returns the flags that are a property of something: `model`, `data`, `command`, `place` or `run`."""
+    return tuple(name for name, flag in FIELDS.items() if flag.metadata["of"] == what)
 
 
 def read_json(path: Path) -> dict[str, Any]:

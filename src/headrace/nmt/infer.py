@@ -75,6 +75,8 @@ class Translator:
         self.others = tuple(others)
         self.vocabs = vocabs
         self.hparams = hparams or model.hparams
+        self._dictionary: tuple[str | None, dict[str, str] | None] = None, None  # the file, and what it says
+        self.dictionary()  # or what is wrong with it, at once
 
     @classmethod
     def load(cls, path: str | Path | Sequence[str | Path], **settings: object) -> Translator:
@@ -124,6 +126,13 @@ class Translator:
         """Returns sentences as the model reads them: cut into subwords, if it was trained on plain text."""
         return [self.subwords.cut(text) for text in sentences] if self.subwords else list(sentences)
 
+    def dictionary(self) -> dict[str, str] | None:
+        """Returns what `replace_unk` writes for words, read once."""
+        path = self.hparams.unk_dictionary
+        if path != self._dictionary[0]:
+            self._dictionary = path, read_dictionary(path) if path else None
+        return self._dictionary[1]
+
     @property
     def models(self) -> Model:
         """What translates: the model, or all of them as one."""
@@ -149,7 +158,6 @@ class Translator:
             order.sort(key=lambda i: (len(ids[i]), texts[i]))  # by length, for less padding
         found: list[list[Translation]] = [[] for _ in texts]
         model = self.models
-        dictionary = read_dictionary(self.hparams.unk_dictionary) if self.hparams.unk_dictionary else None
         for start in range(0, len(order), self.hparams.infer_batch_size):
             rows = order[start : start + self.hparams.infer_batch_size]
             part = ids.take(np.array(rows))
@@ -167,7 +175,7 @@ class Translator:
                         if not matrix[len(words) :].any():  # cut before eos: whether there is a row depends on others
                             matrix = matrix[: len(words)]
                         if self.hparams.replace_unk:
-                            words = replace_unknown(words, source, matrix, dictionary)
+                            words = replace_unknown(words, source, matrix, self.dictionary())
                         matrix = matrix if attention else None
                     text = metrics.undo_subwords(" ".join(words), self.hparams.subword_option)
                     scores = float(result.scores_BK[b, k]), float(result.log_probs_BK[b, k])

@@ -121,9 +121,8 @@ def _parser() -> Parser:
 
     most = Limits()
     parser = Parser(
-        prog="headrace nmt serve",
-        description="Serves translations by HTTP, and a page to type into.",
-        allow_abbrev=False,
+        "serve",
+        "Serves translations by HTTP, and a page to type into.",
         argument_default=argparse.SUPPRESS,  # what is not given is not among the flags
     )
     parser.add_argument(

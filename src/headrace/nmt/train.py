@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 import headrace as hr
-from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch
-from headrace.nmt.hparams import HParamError, HParams
+from headrace.nmt.data import batches, load_vocabs, read_pairs, to_batch, with_words
+from headrace.nmt.hparams import HParamError, HParams, flags_of
 from headrace.nmt.infer import Translator
 from headrace.nmt.judging.evaluate import exp
 from headrace.nmt.judging.judge import Judge, draw_seed
@@ -33,7 +33,7 @@ from headrace.nmt.saved import checkpoint
 from headrace.nmt.saved.checkpoint import Checkpoint, changes
 from headrace.nmt.saved.pretrained import fill_embeddings
 from headrace.nmt.speed import fast
-from headrace.nmt.speed.graphs import GraphedLoss, pad_steps
+from headrace.nmt.speed.graphs import GraphedLoss, round_up_steps
 from headrace.nmt.speed.runtime import place, prepare_process
 from headrace.nmt.text.files import locked, make_folder
 from headrace.nmt.text.subwords import CutPairs, prepare
@@ -45,22 +45,6 @@ from headrace.nmt.training.progress import Progress, Window
 from headrace.nmt.training.report import Report
 
 __all__ = ["DivergedError", "Result", "train"]
-
-# What decides which sentences come when: with these unchanged, a run goes on at the very batch where it stopped.
-_DATA_FLAGS = (
-    *(
-        "src",
-        "tgt",
-        "train_prefix",
-        "batch_size",
-        "batch_tokens",
-        "num_buckets",
-        "src_max_len",
-        "tgt_max_len",
-        "random_seed",
-    ),
-    *("sos", "eos", "share_vocab", "subword_dropout"),
-)
 
 
 class DivergedError(hr.HeadraceError, ArithmeticError):
@@ -171,7 +155,7 @@ class Run:
                 learned = saved.subwords if saved else None
                 files, self.subwords = prepare(hparams, out_dir / "subwords", report.line, learned)
             self.vocabs = load_vocabs(files)
-        pairs = read_pairs(files, "train_prefix").filter_length()
+        pairs = with_words(read_pairs(files, "train_prefix"), files, "train_prefix")
         if self.subwords and hparams.subword_dropout:
             pairs = (
                 read_pairs(hparams, "train_prefix")
@@ -179,10 +163,6 @@ class Run:
                 .map(CutPairs(self.subwords, hparams.subword_dropout), rng=True, seed=draw_seed(hparams, 0, "subwords"))
             )
         self.loader = hr.Loader(batches(pairs, self.vocabs, hparams, training=True), workers=1, to="torch")
-        if len(pairs) == 0:
-            raise hr.DataError(
-                f"--train_prefix={hparams.train_prefix} has no sentence pair with words on both sides: nothing to train"
-            )
         generator = torch.Generator().manual_seed(draw_seed(hparams, 0, "weights"))
         self.model = Seq2Seq(hparams, len(self.vocabs.src), len(self.vocabs.tgt), generator)
         if self.model.chars is not None:
@@ -241,7 +221,7 @@ class Run:
         changed = changes(before, self.hparams)
         for name in changed:
             self.report.line(f"# {name}: {getattr(before, name)} -> {getattr(self.hparams, name)}")
-        if not set(changed).isdisjoint(_DATA_FLAGS):
+        if not set(changed).isdisjoint(flags_of("data")):
             self.loader.set_epoch(saved.loader["epoch"] + 1)
             self.begin_epoch()
             self.report.line("# other data or batches than before: a new epoch begins")
@@ -347,7 +327,7 @@ class Run:
         generator = torch.Generator(self.device).manual_seed(draw_seed(self.hparams, self.progress.step, purpose))
         model = self.model.train()
         if self.graphs is not None and len(batch.src_BS) == self.hparams.batch_size:
-            steps = pad_steps(batch).to(self.device)
+            steps = round_up_steps(batch).to(self.device)
             self.loss += self.graphs(steps, model.draw_masks(steps, generator)).item() * len(batch.src_BS)
             model.eval()
             self.held.append(batch)

@@ -130,9 +130,8 @@ def _run(argv: Sequence[str] | None) -> None:
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="python -m headrace.nmt.vocab",
-        description="Makes VOCAB_PREFIX.SRC and VOCAB_PREFIX.TGT of the words of the training files.",
-        allow_abbrev=False,
+        "vocab",
+        "Makes VOCAB_PREFIX.SRC and VOCAB_PREFIX.TGT of the words of the training files.",
     )
     parser.add_argument("--src", required=True, help="suffix of the source files")
     parser.add_argument("--tgt", required=True, help="suffix of the target files")

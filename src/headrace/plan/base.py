@@ -59,13 +59,9 @@ class Plan(ABC):
     def _locate(self, epochs: Epochs, positions: NDArray[np.int64]) -> Rows:
         """As `locate`, with checked positions (contiguous, never written to) and possibly an epoch for each."""
 
-    @abstractmethod
-    def describe(self) -> str:
-        """This step and its parameters in words, without the plans it builds on: `"shuffle(seed=7)"`."""
-
     def __repr__(self) -> str:
-        """The words of `describe`, and the length."""
-        return f"<{type(self).__name__} {self.describe()}, length {self.length}>"
+        """What it does, and the length."""
+        return f"<{type(self).__name__}, length {self.length}>"
 
 
 def next_pass(epochs: Epochs, count: int | None, turns: NDArray[np.int64]) -> NDArray[np.int64]:

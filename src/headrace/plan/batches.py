@@ -124,15 +124,7 @@ class BatchPlan(ABC):
         Raises:
             PlanError: If batches are made without looking at lengths.
         """
-        raise PlanError(f"{self.describe()} doesn't go by lengths, so how full its batches are isn't known")
-
-    @abstractmethod
-    def describe(self) -> str:
-        """This step and its parameters in words, without the plan it builds on: `"batch(256)"`."""
-
-    def __repr__(self) -> str:
-        """The words of `describe`."""
-        return f"<{type(self).__name__} {self.describe()}>"
+        raise PlanError(f"{type(self).__name__} doesn't go by lengths, so how full its batches are isn't known")
 
 
 class FixedBatches(BatchPlan):
@@ -195,10 +187,6 @@ class FixedBatches(BatchPlan):
         start = index * per_window
         stop = start + per_window
         return _Run(self.plan, epoch, start, stop if self._records is None else min(stop, self._records), self.size)
-
-    def describe(self) -> str:
-        """The size, and what happens to the rest."""
-        return f"batch({self.size}{', drop_remainder' if self.drop_remainder else ''})"
 
 
 def skip_evenly(per_window: int, total: int | None, index: int, batch: int, count: int) -> tuple[int, int, int]:
@@ -275,10 +263,6 @@ class Blocks(BatchPlan):
             start = span * self.span + number * self.size
             stop = min(start + self.size, (span + 1) * self.span)
         return _Run(self.plan, epoch, start, stop if length is None else min(stop, length), self.size)
-
-    def describe(self) -> str:
-        """The size, and the span if there is one."""
-        return f"blocks({self.size}{'' if self.span is None else f', span={self.span}'})"
 
 
 class _Run(Window):

@@ -144,10 +144,3 @@ class BucketBatches(WindowedBatches):
         groups = [places for _, places in (full if self.drop_remainder else full + left)]
         order = np.array([place for places in groups for place in places], np.int64)
         return order, np.cumsum([0, *map(len, groups)], dtype=np.int64)
-
-    def describe(self) -> str:
-        """All parameters but the function that gives the lengths."""
-        sizes = list(self.batch_size) if isinstance(self.batch_size, tuple) else self.batch_size
-        size = f"batch_size={sizes}" if self.max_tokens is None else f"max_tokens={self.max_tokens}"
-        rest = ", drop_remainder" if self.drop_remainder else ""
-        return f"bucket({size}, boundaries={list(self.boundaries)}, window={self.window_records}{rest})"

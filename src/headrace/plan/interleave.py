@@ -123,8 +123,3 @@ class Interleave(Plan):
         before = upto[row, slot] - gives[row, slot]
         rounds = self._round[stretch] + turn - self._start[chosen]
         return chosen, rounds * self._block + place - before
-
-    def describe(self) -> str:
-        """The number of plans, slots, and records in a turn."""
-        slots = "" if self.cycle_length is None else f", cycle_length={self.cycle_length}"
-        return f"interleave({len(self.plans)}{slots}, block_length={self.block_length})"

@@ -135,10 +135,6 @@ class Mix(Plan):
         )
         return locate_chosen(self.plans, epochs, choice, inner)
 
-    def describe(self) -> str:
-        """Weights, seed and rule of ending."""
-        return f"mix(weights={list(self.weights)}, seed={self.seed}, stop={self.stop})"
-
 
 class _Pattern:
     """The order in which plans take turns, evenly spread; place `x` belongs to plan `choice[x]`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,10 +36,6 @@ class Leaf(Plan):
         ids = positions | (self.leaf << LEAF_SHIFT)
         passes = np.full(len(positions), epochs) if isinstance(epochs, int) else epochs
         return Rows(ids[None], passes)
-
-    def describe(self) -> str:
-        """Number and length."""
-        return f"leaf({self.leaf}, records={self.length})"
 
 
 class Slice(Plan):
@@ -79,12 +74,10 @@ class Slice(Plan):
         if self.length is None and len(positions):
             last = int(positions.max()) * self._step + self._start
             if last >= MAX_LENGTH:
-                raise PlanError(f"{self.describe()} goes beyond 2^62 positions, more than there can be")
+                raise PlanError(
+                    f"slice({self.start}, {self.stop}, {self.step}) goes beyond 2^62 positions, more than there can be"
+                )
         return self.plan._locate(epochs, positions * self._step + self._start)
-
-    def describe(self) -> str:
-        """Start, stop and step."""
-        return f"slice({self.start}, {self.stop}, {self.step})"
 
 
 class Repeat(Plan):
@@ -120,10 +113,6 @@ class Repeat(Plan):
         turns, inner = np.divmod(positions, self._n)
         return self.plan._locate(next_pass(epochs, self.count, turns), inner)
 
-    def describe(self) -> str:
-        """The count."""
-        return f"repeat({self.count or ''})"
-
 
 class Concat(Plan):
     """All records of the first plan, then all of the second, and so on.
@@ -155,10 +144,6 @@ class Concat(Plan):
     def _locate(self, epochs: Epochs, positions: NDArray[np.int64]) -> Rows:
         part = self._starts.searchsorted(positions, side="right") - 1
         return locate_chosen(self.plans, epochs, part, positions - self._starts[part])
-
-    def describe(self) -> str:
-        """The number of plans."""
-        return f"concat({len(self.plans)})"
 
 
 class Zip(Plan):
@@ -194,10 +179,6 @@ class Zip(Plan):
         parts = [plan._locate(epochs, positions) for plan in self.plans]
         return Rows(np.concatenate([part.ids for part in parts]), parts[0].passes)
 
-    def describe(self) -> str:
-        """The number of plans."""
-        return f"zip({len(self.plans)}{', shortest' if self.shortest else ''})"
-
 
 def _count(length: int | None) -> str:
     return "an endless one" if length is None else f"{length} records"
@@ -231,16 +212,11 @@ class Without(Plan):
         self.plan = plan
         self.slots = plan.slots
         self.length = None if plan.length is None else plan.length - len(dropped)
-        self._checksum = zlib.crc32(dropped.astype("<i8").tobytes())
         # The kept records before each dropped one: those at positions from there on are moved by one more place.
         self._kept_before = dropped - np.arange(len(dropped))
 
     def _locate(self, epochs: Epochs, positions: NDArray[np.int64]) -> Rows:
         return self.plan._locate(epochs, positions + self._kept_before.searchsorted(positions, side="right"))
-
-    def describe(self) -> str:
-        """The number of dropped positions and a checksum of them."""
-        return f"without({len(self._kept_before)} records, crc32={self._checksum:08x})"
 
 
 class Widen(Plan):
@@ -265,7 +241,3 @@ class Widen(Plan):
         rows = self.plan._locate(epochs, positions)
         extra = np.broadcast_to(rows.ids[0], (self.slots - self.plan.slots, len(rows)))
         return Rows(np.concatenate([rows.ids, extra]), rows.passes)
-
-    def describe(self) -> str:
-        """The number of slots."""
-        return f"widen({self.slots})"

@@ -179,12 +179,6 @@ class PackBatches(WindowedBatches):
         filled = int(packed.counts[: packed.rows.searchsorted(rows)].sum())
         return filled, rows * self.row_length
 
-    def describe(self) -> str:
-        """All parameters but the function that gives the lengths."""
-        rest = ", drop_remainder" if self.drop_remainder else ""
-        kind = f"strategy={self.strategy}, overlong={self.overlong}"
-        return f"pack({self.row_length}, batch_size={self.batch_size}, {kind}, window={self.window_records}{rest})"
-
 
 class _PackedWindow(Window):
     def __init__(self, packed: PackedRows, batches: list[tuple[int, int]]) -> None:

@@ -80,10 +80,6 @@ class Shuffle(Plan):
     def _locate(self, epochs: Epochs, positions: NDArray[np.int64]) -> Rows:
         return self.plan._locate(epochs, _permute(self._key, epochs, self._n, self._n, positions))
 
-    def describe(self) -> str:
-        """The seed."""
-        return f"shuffle(seed={self.seed})"
-
 
 class WindowShuffle(Plan):
     """A plan's records, shuffled inside each window of neighbouring positions; windows stay in order.
@@ -111,10 +107,6 @@ class WindowShuffle(Plan):
 
     def _locate(self, epochs: Epochs, positions: NDArray[np.int64]) -> Rows:
         return self.plan._locate(epochs, _permute(self._key, epochs, self.window, self._n, positions))
-
-    def describe(self) -> str:
-        """Seed and window."""
-        return f"shuffle(seed={self.seed}, window={self.window})"
 
 
 def _permute(key: int, epochs: Epochs, window: int, n: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.tf1 import errors
-from headrace.tf1.dtypes import TensorShape, as_dtype, as_shape, as_value, bool_, float32, int32, int64
+from headrace.tf1.dtypes import TensorShape, as_dtype, as_shape, as_value, bool_, float32, float64, int32, int64
 from headrace.tf1.graph import Operation, Tensor, add_op, constant, constant_value, convert, get_default_graph
 from headrace.tf1.session import Run
 from headrace.tf1.sparse import SparseTensor
@@ -315,7 +315,11 @@ def range_(start: Any, limit: Any = None, delta: Any = 1, name: str | None = Non
     if limit is None:
         start, limit = 0, start
     first = next((x for x in (start, limit, delta) if isinstance(x, Tensor)), None)
-    kind = first.dtype if first is not None else as_dtype(as_value(limit).dtype)
+    if first is not None:
+        kind = first.dtype
+    else:  # NumPy would make float64 of an int32 beside a float32
+        found = [as_dtype(as_value(x).dtype) for x in (start, limit, delta)]
+        kind = next((wide for wide in (float64, float32, int64) if wide in found), found[1])
     parts = [convert(x, kind) for x in (start, limit, delta)]
     known = [constant_value(p) for p in parts]
     count = len(np.arange(*known)) if all(k is not None for k in known) else None

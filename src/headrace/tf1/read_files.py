@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import warnings
 import zlib
@@ -62,10 +63,15 @@ class TextFile(Source):
     Args:
         name: The file.
         skip: Lines at its beginning that are passed over.
+        compression: `GZIP`, `ZLIB` or nothing.
     """
 
-    def __init__(self, name: bytes, skip: int = 0):
-        self._file: BinaryIO = open(name, "rb")  # noqa: SIM115 (closed by close)
+    def __init__(self, name: bytes, skip: int = 0, compression: str = ""):
+        self._file: BinaryIO
+        if compression:
+            self._file = io.BytesIO(inflated(name, compression))
+        else:
+            self._file = open(name, "rb")  # noqa: SIM115 (closed by close)
         self._name = name
         self._number = 0
         while self._number < skip and self._file.readline():

@@ -149,8 +149,12 @@ def decode_csv(
         rows = []
         for number, line in enumerate(flat):
             quoting: Any = csv.QUOTE_MINIMAL if use_quote_delim else csv.QUOTE_NONE
-            text = io.StringIO(line.decode("latin-1"), newline="")
-            fields = next(csv.reader(text, delimiter=field_delim, quoting=quoting), [""])
+            text = line.decode("latin-1")
+            if any(mark in text for mark in '"\r\n'):
+                records = csv.reader(io.StringIO(text, newline=""), delimiter=field_delim, quoting=quoting)
+                fields = next(records, [""])
+            else:  # of any length, where csv has a limit
+                fields = text.split(field_delim)
             if select_cols is not None:
                 if fields and max(select_cols, default=0) >= len(fields):
                     raise errors.InvalidArgumentError(

@@ -36,7 +36,7 @@ class Ranks:
 
 
 @dataclass(slots=True)
-class Cut:
+class Batching:
     """How keys become batches: `size` None gives single keys."""
 
     size: int | None
@@ -101,10 +101,10 @@ class Order:
 class IndexOrder(Order):
     """The order of one of torch's own samplers: batch k is found without the batches before it."""
 
-    def __init__(self, sampler: Any, cut: Cut, kept: dict[str, Any] | None, seed: int | None = None) -> None:
+    def __init__(self, sampler: Any, batching: Batching, kept: dict[str, Any] | None, seed: int | None = None) -> None:
         super().__init__(kept)
         self._sampler = sampler
-        self._cut = cut
+        self._batching = batching
         self._seed = seed
         generator = getattr(sampler, "generator", None)
         self._generator: torch.Generator | None = generator
@@ -118,7 +118,7 @@ class IndexOrder(Order):
     @property
     def unit(self) -> int:
         """What one batch counts."""
-        return self._cut.step
+        return self._batching.step
 
     def keep(self) -> dict[str, Any]:
         """What the order was drawn from."""
@@ -166,13 +166,13 @@ class IndexOrder(Order):
 
     def pieces(self, skip: int, *, rows: bool = False) -> Iterator[Piece]:
         """This rank's pieces."""
-        cut, whole = self._cut, self._indices()
-        length, step = len(whole), cut.step
-        first, size, alone = cut.ranks.rank, cut.size, cut.ranks.count == 1
+        batching, whole = self._batching, self._indices()
+        length, step = len(whole), batching.step
+        first, size, alone = batching.ranks.rank, batching.size, batching.ranks.count == 1
         for begin in range(skip, length, step):
             keys = whole[begin : begin + step]
             if not alone or len(keys) < step:
-                keys = cut.share(keys, lambda count: _first(whole, count))
+                keys = batching.share(keys, lambda count: _first(whole, count))
                 if keys is None:
                     return
             yield begin + first, _finish(keys, size, rows)
@@ -206,9 +206,9 @@ def _finish(keys: Any, size: int | None, rows: bool) -> Any:
 class SamplerOrder(Order):
     """The order of a sampler, or batch sampler, of any make: iterated on to the place where one goes on."""
 
-    def __init__(self, sampler: Any, cut: Cut | None, kept: dict[str, Any] | None) -> None:
+    def __init__(self, sampler: Any, batching: Batching | None, kept: dict[str, Any] | None) -> None:
         super().__init__(kept)
-        self._cut = cut
+        self._batching = batching
         self._sampler: Any = sampler
         self._hooks = hasattr(sampler, "state_dict") and hasattr(sampler, "load_state_dict")
         kept = kept or {}
@@ -232,7 +232,7 @@ class SamplerOrder(Order):
     @property
     def unit(self) -> int:
         """What one batch counts."""
-        return 1 if self._cut is None else self._cut.step
+        return 1 if self._batching is None else self._batching.step
 
     def keep(self) -> dict[str, Any]:
         """What the order was drawn from."""
@@ -260,7 +260,7 @@ class SamplerOrder(Order):
     def pieces(self, skip: int, *, rows: bool = False) -> Iterator[Piece]:
         """This rank's pieces."""
         units = self._units()
-        if self._cut is None:
+        if self._batching is None:
             for number, keys in enumerate(units):
                 if number >= skip:
                     yield number, keys
@@ -271,14 +271,14 @@ class SamplerOrder(Order):
         if begin < skip:
             return
         head: list[Any] = []
-        while keys := list(itertools.islice(units, self._cut.step)):
+        while keys := list(itertools.islice(units, self._batching.step)):
             head = head or keys
             filler = head
-            mine = self._cut.share(keys, lambda count, filler=filler: _first(filler, count))
+            mine = self._batching.share(keys, lambda count, filler=filler: _first(filler, count))
             if mine is None:
                 return
-            yield begin + self._cut.ranks.rank, mine if self._cut.size is not None else mine[0]
-            begin += self._cut.step
+            yield begin + self._batching.ranks.rank, mine if self._batching.size is not None else mine[0]
+            begin += self._batching.step
 
 
 class BatchShare(SamplerOrder):
@@ -354,13 +354,13 @@ def order_of(index_sampler: Any, batched: bool, ranks: Ranks, kept: dict[str, An
     Raises:
         StateError: If what was kept is damaged.
     """
-    inner, cut = index_sampler, Cut(None, False, ranks)
+    inner, batching = index_sampler, Batching(None, False, ranks)
     if batched:
         if type(index_sampler) is not torch_data.BatchSampler:
             return (
                 BatchShare(index_sampler, ranks, kept) if ranks.count > 1 else SamplerOrder(index_sampler, None, kept)
             )
-        inner, cut = index_sampler.sampler, Cut(index_sampler.batch_size, index_sampler.drop_last, ranks)
+        inner, batching = index_sampler.sampler, Batching(index_sampler.batch_size, index_sampler.drop_last, ranks)
     if type(inner) in _KNOWN:
-        return IndexOrder(inner, cut, kept, seed)
-    return SamplerOrder(inner, cut, kept)
+        return IndexOrder(inner, batching, kept, seed)
+    return SamplerOrder(inner, batching, kept)

@@ -23,7 +23,17 @@ def test_programs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_each_program_explains_itself(name: str) -> None:
     command = [sys.executable, "-m", "headrace.nmt", name, "--help"]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert out.startswith("usage: ")
+    flags = {"train": "", "translate": ""}.get(name, f" {name}")
+    assert out.startswith(f"usage: python -m headrace.nmt{flags} ")
+
+
+def test_a_program_is_called_as_it_was_typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/headrace", "nmt", "clean", "--help"])
+    with pytest.raises(SystemExit):
+        nmt.main(["clean", "--help"])
+    assert capsys.readouterr().out.startswith("usage: headrace nmt clean ")
 
 
 def test_a_program_gets_its_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Scores of given translations, lists of n best, and words from a dictionary: what translating writes beside text."""
 
+import copy
 import math
 from pathlib import Path
 
@@ -98,6 +99,11 @@ def test_dictionary(translator: Translator, tmp_path: Path) -> None:
     path.write_text("a b\nalone\n")
     with pytest.raises(hr.DataError, match=r"words, line 2: expected a source word and its translation, got 'alone'"):
         read_dictionary(path)
+    path.write_text("w1 wheel\n")
+    translator.hparams = translator.hparams.replace(replace_unk=True, unk_dictionary=str(path))
+    before = translator.translate(["w1"])[0].text
+    path.unlink()  # it was read, once
+    assert copy.copy(translator).translate(["w1"])[0].text == before
     translator.hparams = translator.hparams.replace(replace_unk=True, unk_dictionary=str(tmp_path / "no.such"))
     with pytest.raises(FileNotFoundError, match=r"no\.such"):
         translator.translate(["w1"])

@@ -199,6 +199,15 @@ def test_another_model_is_refused_by_the_flag(changes: dict[str, Any], message: 
     saved.check_shape(saved.hparams.replace(num_train_steps=99, learning_rate=0.5))
 
 
+def test_words_that_are_cut_in_another_way_are_refused() -> None:
+    saved = make(subword_option="bpe")
+    spm = saved.hparams.replace(subword_option="spm")
+    saved.check_shape(spm)  # a text that comes cut may have been cut by any program
+    saved.subwords = b"#version: 0.2\n"
+    with pytest.raises(CheckpointError, match="trained with subword_option=bpe, now subword_option=spm is asked for"):
+        saved.check_shape(spm)
+
+
 def test_other_words_are_refused() -> None:
     saved = make()
     with pytest.raises(CheckpointError, match=r"another source vocabulary \(5 words, now 6; word 3 was ä, is a\)"):

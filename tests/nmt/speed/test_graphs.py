@@ -11,7 +11,7 @@ from torch import Tensor
 from headrace.nmt.model import Seq2Seq
 from headrace.nmt.saved.weights import export_gradients
 from headrace.nmt.speed import fast, runtime
-from headrace.nmt.speed.graphs import GraphedLoss, pad_steps
+from headrace.nmt.speed.graphs import GraphedLoss, round_up_steps
 from headrace.nmt.train import Run, train
 from headrace.nmt.training.optim import Optimizer
 from tests.nmt.conftest import MakeBatch, MakeModel, Toy
@@ -30,7 +30,7 @@ def test_padding_counts_nothing(make_batch: MakeBatch, make_model: MakeModel, se
     batch = make_batch([3, 7, 1, 5, 7], [6, 2, 9, 1, 4], tgt_words=11)
     if model.hparams.share_vocab:
         batch = batch._replace(src_BS=batch.src_BS % 11)
-    batch = pad_steps(batch)
+    batch = round_up_steps(batch)
     assert batch.src_BS.shape[1] == 8
     assert batch.tgt_BT1.shape[1] == 17
     masks = model.draw_masks(batch, torch.Generator().manual_seed(5))
@@ -74,7 +74,7 @@ def test_recorded_steps_train_as_others_do(make_batch: MakeBatch, make_model: Ma
         recorder.model = model
         graphs = GraphedLoss(model, recorder)
         for seed, (longest, count) in enumerate(((5, 4), (12, 4), (7, 4), (5, 3))):
-            batch = pad_steps(make_batch([longest, 2, 3, 1][:count], [1, longest, 2, 4][:count], seed))
+            batch = round_up_steps(make_batch([longest, 2, 3, 1][:count], [1, longest, 2, 4][:count], seed))
             masks = model.draw_masks(batch, generator)
             if graphed:
                 loss = graphs(batch, masks)

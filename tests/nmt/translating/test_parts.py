@@ -1,10 +1,11 @@
 """Several processes or programs translate one file."""
 
+import dataclasses
 import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,20 @@ def test_job_0_waits_for_one_that_works(job: Job, tmp_path: Path, monkeypatch: p
     first.join(60)
     late.join(60)
     assert found == [expected]
+
+
+def test_only_a_line_feed_ends_a_line(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words may hold other marks, such as those of a source word that `replace_unk` copies."""
+    nbest = Translator.nbest
+
+    def marked(self: Translator, sentences: Sequence[str], n: int = 1, **options: Any) -> Any:
+        found = nbest(self, sentences, n, **options)
+        return [[dataclasses.replace(one, text="a\rb\x85c") for one in hypotheses] for hypotheses in found]
+
+    monkeypatch.setattr(Translator, "nbest", marked)
+    for jobid in (1, 2, 0):
+        found = run(job(jobid), tmp_path)
+    assert found == ["a\rb\x85c"] * 7
 
 
 @pytest.mark.parametrize("other", ["settings", "model", "input", "cut"])

@@ -113,9 +113,8 @@ def _with_effect(given: dict[str, Any]) -> dict[str, Any]:
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="python -m headrace.nmt",
-        description="Trains a translation model, or translates with one (--inference_input_file).",
-        allow_abbrev=False,
+        "",
+        "Trains a translation model, or translates with one (--inference_input_file).",
         argument_default=_UNSET,
     )
     names = ", ".join(STANDARD)

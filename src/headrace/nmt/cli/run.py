@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import os
 import re
 import signal
 import sys
@@ -19,7 +20,17 @@ __all__ = ["Parser", "nearest", "run_command"]
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises instead of ending the program, so that there is one kind of error."""
+    """An argument parser of a program, that raises instead of ending it, so that there is one kind of error.
+
+    Args:
+        program: Its name among the programs of the translation system; empty for training and translating.
+        description: What it does.
+        options: As argparse has them.
+    """
+
+    def __init__(self, program: str, description: str, **options: Any) -> None:
+        typed = "headrace nmt" if os.path.basename(sys.argv[0]) == "headrace" else "python -m headrace.nmt"
+        super().__init__(prog=f"{typed} {program}".rstrip(), description=description, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         """Raises what argparse would print."""

@@ -20,7 +20,7 @@ from torch import Tensor
 
 import headrace as hr
 from headrace.nmt.data import Vocabs
-from headrace.nmt.hparams import FIELDS, HParamError, HParams
+from headrace.nmt.hparams import FIELDS, HParamError, HParams, flags_of
 from headrace.nmt.model import Seq2Seq
 from headrace.nmt.text.files import make_folder, replacing
 
@@ -28,34 +28,11 @@ __all__ = ["Checkpoint", "CheckpointError", "changes", "latest", "load", "prune"
 
 FORMAT, VERSION = "headrace.nmt checkpoint", 1
 _NAME = re.compile(r"translate\.ckpt-(\d+)")
-_SHAPE = (  # what a model cannot change after it was made
-    *(
-        "architecture",
-        "num_units",
-        "encoder_layers",
-        "decoder_layers",
-        "encoder_type",
-        "residual",
-        "unit_type",
-        "forget_bias",
-    ),
-    *("attention", "attention_architecture", "output_attention", "pass_hidden_state", "share_vocab"),
-    *("language_model", "embed_prefix", "source_reverse", "subword_size", "use_char_encode"),
-    *("num_heads", "ffn_units", "tied_embeddings"),
-)
-_THIS_COMMAND_ONLY = (
-    "ckpt",
-    "inference_input_file",
-    "inference_output_file",
-    "inference_ref_file",
-    "inference_list",
-    "alignment_file",
-)
+_DERIVED = {f"num_{side}_layers": f"{side}_layers" for side in ("encoder", "decoder")}  # none stands for num_layers
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **{"step": int, "hparams": dict, "vocabs": list, "subwords": (bytes, type(None))},
     **dict.fromkeys(("weights", "optimizer", "loader", "progress"), dict),
 }
-_ALONE = {"num_workers": 1, "jobid": None}  # likewise
 
 
 class CheckpointError(hr.HeadraceError):
@@ -118,16 +95,18 @@ class Checkpoint:
         Raises:
             CheckpointError: The message names the flags that differ.
         """
-        flags = {name: f"num_{name}" if name.endswith("_layers") else name for name in _SHAPE}
-        differ = [name for name in _SHAPE if getattr(self.hparams, name) != getattr(hparams, name)]
+        # What was learned to cut words with is of one kind; a text that came cut may have been cut by any.
+        learned = ("subword_option",) if self.subwords is not None else ()
+        was, wanted = (
+            {name: getattr(settings, _DERIVED.get(name, name)) for name in (*flags_of("model"), *learned)}
+            for settings in (self.hparams, hparams)
+        )
+        differ = [name for name in was if was[name] != wanted[name]]
         if differ:
-            before, now = (
-                ", ".join(f"{flags[name]}={getattr(settings, name)}" for name in differ)
-                for settings in (self.hparams, hparams)
-            )
+            before, now = (", ".join(f"{name}={values[name]}" for name in differ) for values in (was, wanted))
             raise CheckpointError(
                 f"{self.path} was trained with {before}, now {now} is asked for: leave "
-                f"{', '.join(f'--{flags[name]}' for name in differ)} as it was, or train into another --out_dir"
+                f"{', '.join(f'--{name}' for name in differ)} as it was, or train into another --out_dir"
             )
 
     def check_vocabs(self, vocabs: Vocabs) -> None:
@@ -150,7 +129,7 @@ class Checkpoint:
 
 def changes(before: HParams, now: HParams) -> list[str]:
     """Names the settings of a run that are not what they were."""
-    names = [name for name in FIELDS if name not in ("out_dir", *_THIS_COMMAND_ONLY, *_ALONE)]
+    names = [name for name in FIELDS if name != "out_dir" and name not in flags_of("command")]
     return [name for name in names if getattr(before, name) != getattr(now, name)]
 
 
@@ -160,7 +139,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> Path:
     Raises:
         CheckpointError: It cannot be written; older checkpoints are as they were.
     """
-    settings = checkpoint.hparams.replace(**dict.fromkeys(_THIS_COMMAND_ONLY) | _ALONE)
+    settings = checkpoint.hparams.replace(**{name: FIELDS[name].default for name in flags_of("command")})
     document = {
         "format": FORMAT,
         "version": VERSION,

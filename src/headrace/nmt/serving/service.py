@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import copy
 import dataclasses
 import difflib
 import math
@@ -253,8 +254,8 @@ class Service:
 
     def _translate(self, texts: list[str], search: Search) -> list[list[Translation]]:
         """Translates a batch. Whatever is in it, a sentence has the translation that it has alone."""
-        mine = self.translator
-        hparams = mine.hparams.replace(
+        translator = copy.copy(self.translator)
+        translator.hparams = translator.hparams.replace(
             infer_mode=None,
             whole_batch_limit=False,  # who else waits is nothing to a translation
             beam_width=search.beam_width,
@@ -262,7 +263,6 @@ class Service:
             coverage_penalty_weight=search.coverage_penalty_weight,
             num_translations_per_input=search.nbest,
         )
-        translator = Translator(mine.model, mine.vocabs, hparams, mine.subwords, mine.others)
         return translator.nbest(texts, search.nbest, attention=True)
 
     def _answer(self, text: str, nbest: Sequence[Translation], attention: bool) -> dict[str, Any]:

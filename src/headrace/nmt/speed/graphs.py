@@ -15,17 +15,18 @@ from torch.nn import functional as F
 
 from headrace.nmt.model import Batch, Masks, Seq2Seq
 from headrace.nmt.speed import fast
+from headrace.nmt.text.special import EOS
 
-__all__ = ["GraphedLoss", "pad_steps"]
+__all__ = ["GraphedLoss", "round_up_steps"]
 
 STEPS = 8  # what the lengths of a batch are rounded up to
 
 
-def pad_steps(batch: Batch, multiple: int = STEPS, eos: int = 2) -> Batch:
-    """Rounds the lengths of both sides of a batch up."""
+def round_up_steps(batch: Batch) -> Batch:
+    """Rounds the lengths of both sides of a batch up, so that there are few shapes."""
     source, target = batch.src_BS.shape[1], batch.tgt_BT1.shape[1] - 1
-    src_BS = F.pad(batch.src_BS, (0, -source % multiple), value=eos)
-    return batch._replace(src_BS=src_BS, tgt_BT1=F.pad(batch.tgt_BT1, (0, -target % multiple), value=eos))
+    src_BS = F.pad(batch.src_BS, (0, -source % STEPS), value=EOS)
+    return batch._replace(src_BS=src_BS, tgt_BT1=F.pad(batch.tgt_BT1, (0, -target % STEPS), value=EOS))
 
 
 class GraphedLoss:
@@ -46,7 +47,7 @@ class GraphedLoss:
         """Returns the loss; the gradients are in the weights' `grad`, as after `backward()`, until the next call.
 
         Args:
-            batch: The batch, on the model's device; lengths as `pad_steps` makes them, or there will be many graphs.
+            batch: The batch, on the model's device; lengths as `round_up_steps` makes them, or many graphs will be.
             masks: Its dropout.
         """
         flat = [*batch, *[mask for stack in masks.encoder or [] for mask in stack], *(masks.decoder or [])]

@@ -23,15 +23,12 @@ from pathlib import Path
 import torch
 
 import headrace as hr
-from headrace.nmt.hparams import HParams
+from headrace.nmt.hparams import HParams, flags_of
 from headrace.nmt.text.files import write_lines
 
 __all__ = ["PartError", "mark_of", "part_of", "torchrun_job", "translate_part"]
 
 POLL = 1.0  # seconds from one look at the folder to the next, and from one sign of life to the next
-# What may differ from program to program.
-_OF_PLACE = ("jobid", "device", "num_intra_threads", "ckpt", "out_dir", "worker_timeout")
-_FILES = ("inference_input_file", "inference_output_file", "inference_ref_file")  # so may names of files
 
 
 class PartError(hr.HeadraceError):
@@ -58,7 +55,8 @@ def torchrun_job() -> dict[str, int]:
 def mark_of(lines: Iterable[str], weights: Iterable[torch.Tensor], hparams: HParams) -> str:
     """Returns what tells this run from others: a hash of the input, the models' weights and the settings."""
     found = hashlib.blake2b(digest_size=16)
-    settings = {k: v for k, v in dataclasses.asdict(hparams).items() if k not in (*_OF_PLACE, *_FILES)}
+    mine = {*flags_of("place"), *flags_of("command")} - {"num_workers"}  # which may differ from program to program
+    settings = {name: value for name, value in dataclasses.asdict(hparams).items() if name not in mine}
     found.update(repr(settings).encode("utf-8", "surrogateescape"))
     for line in lines:
         found.update(f"{line}\n".encode("utf-8", "surrogateescape"))
@@ -178,7 +176,7 @@ def _read(target: Path, job: int, mark: str) -> list[str] | None:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="surrogateescape")
+        return path.read_bytes().decode("utf-8", "surrogateescape")  # read_text would end lines at \\r, too
     except FileNotFoundError:
         return ""
 

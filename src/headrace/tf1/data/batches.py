@@ -303,8 +303,8 @@ def bucket_by_sequence_length(
     def apply(source: Dataset) -> Dataset:
         lengths = Traced(element_length_func, source.spec)
         length = convert(lengths.result)
-        current: list[Row] = []
-        window = Dataset(source.spec, lambda context: _steps(context.rngs.pop(id(current))))
+        rows_of = placeholder("variant", [], "window")
+        window = Dataset(source.spec, lambda context: _steps(context.feeds[rows_of]))
         made = [batches(i, window) for i in range(len(bucket_boundaries) + (not pad_to_bucket_boundary))]
 
         def iterate(context: Context) -> Next:
@@ -316,8 +316,7 @@ def bucket_by_sequence_length(
             def output(key: int, rows: list[Row]) -> Next:
                 if key == len(made):
                     batches(key, window)  # raises
-                context.rngs[id(current)] = rows
-                return made[key].iterate(context)
+                return made[key].iterate(context.inside({rows_of: rows}))
 
             return _Windows(source.iterate(context), key_of, lambda key: bucket_batch_sizes[key], output)
 

@@ -13,7 +13,7 @@ from headrace.tf1.data.dataset import Dataset
 from headrace.tf1.data.structure import Context, End, Next, Row, Spec
 from headrace.tf1.dtypes import TensorShape, string
 from headrace.tf1.graph import convert
-from headrace.tf1.read_files import FixedFile, RecordFile, Source, TextFile, inflated
+from headrace.tf1.read_files import FixedFile, RecordFile, Source, TextFile
 from headrace.tf1.readers import compression_of
 
 __all__ = ["FixedLengthRecordDataset", "TFRecordDataset", "TextLineDataset"]
@@ -75,22 +75,7 @@ class TextLineDataset(_FileDataset):
 
     def __init__(self, filenames: Any, compression_type: Any = None, buffer_size: Any = None):
         compression = compression_of(compression_type)
-        super().__init__(filenames, lambda name: _PackedText(name, compression) if compression else TextFile(name))
-
-
-class _PackedText(Source):
-    def __init__(self, name: bytes, compression: str):
-        import io
-
-        self._lines = iter(io.BytesIO(inflated(name, compression)))
-
-    def read(self) -> tuple[bytes, bytes] | None:
-        line = next(self._lines, None)
-        if line is None:
-            return None
-        if line.endswith(b"\n"):
-            line = line[:-2] if line.endswith(b"\r\n") else line[:-1]
-        return b"", line
+        super().__init__(filenames, lambda name: TextFile(name, compression=compression))
 
 
 class FixedLengthRecordDataset(_FileDataset):
