@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -239,15 +240,22 @@ def test_a_worker_that_breaks_down_does_not_keep_the_consumer_waiting(monkeypatc
         list(run(range(5), lambda n, clock: n, 2))
 
 
-def test_no_worker_stays_if_not_all_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [0, 3])
+def test_as_many_workers_as_the_system_gives_do_the_work(
+    most: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     start = threading.Thread.start
 
     def refuse(self: threading.Thread) -> None:
-        if self.name == "headrace-worker-3":
+        if self.name == f"headrace-worker-{most}":
             raise RuntimeError("can't start new thread")
         start(self)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    with pytest.raises(RuntimeError, match="can't start new thread") as info:
-        list(run(range(5), lambda n, clock: n, 5))
-    assert info.value.__notes__ == ["headrace: in starting worker 4 of 5; ask for fewer workers"]
+    words = rf"{most} of 5 worker threads could be started, .*can't start new thread.*ulimit -u"
+    if not most:
+        with pytest.raises(RuntimeError, match=words):
+            list(run(range(5), lambda n, clock: n, 5))
+        return
+    assert [result.value for result in run(range(50), lambda n, clock: n, 5)] == list(range(50))
+    assert re.search(words, caplog.text)

@@ -11,6 +11,8 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from headrace.engine.limits import refused
+
 _ALIGNMENT = 64  # bytes; a cache line, and what vector code likes
 
 
@@ -24,6 +26,13 @@ def make_segment(nbytes: int) -> io.FileIO:
     Raises:
         OSError: If there isn't so much.
     """
+    try:
+        return _make_segment(nbytes)
+    except OSError as error:
+        raise refused(error, f"shared memory ({nbytes / 1e6:,.1f} MB)") from error
+
+
+def _make_segment(nbytes: int) -> io.FileIO:
     if hasattr(os, "memfd_create"):
         # The descriptor and its owner come in one step of the interpreter: no interrupt falls between.
         file = next(map(_own, map(os.memfd_create, ("headrace",), (os.MFD_CLOEXEC,))))
@@ -41,6 +50,24 @@ def make_segment(nbytes: int) -> io.FileIO:
         file.close()
         raise
     return file
+
+
+def map_segment(fd: int, nbytes: int, *, private: bool = False) -> mmap.mmap:
+    """Shared memory, mapped.
+
+    Args:
+        fd: Its descriptor.
+        nbytes: Its bytes; 0: all.
+        private: Whether what is written there stays in this process.
+
+    Raises:
+        OSError: If there is no room for it, or no descriptor left, of which a map has its own.
+    """
+    flags = mmap.MAP_PRIVATE if private else mmap.MAP_SHARED
+    try:
+        return mmap.mmap(fd, nbytes, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    except OSError as error:
+        raise refused(error, f"map of shared memory ({nbytes / 1e6:,.1f} MB)") from error
 
 
 _own = functools.partial(io.FileIO, mode="r+b")
@@ -89,7 +116,7 @@ class Arena:
         self.slots = slots
         self.slot_bytes = slot_bytes
         self._file = make_segment(slots * slot_bytes)
-        self._map = mmap.mmap(self._file.fileno(), slots * slot_bytes)
+        self._map = map_segment(self._file.fileno(), slots * slot_bytes)
         self._free: dict[int, Any] = dict.fromkeys(range(slots))
         self._lent: dict[int, weakref.ref[Slot]] = {}
 

@@ -220,19 +220,18 @@ def run_auto(
 
 def _watched(results: Generator[Result[P]], auto: Auto, tap: _Tap[P]) -> Generator[Result[P]]:
     """Hands over the results of a trial and measures; if there is to be another run, what is under way comes first."""
-    first = True
+    given_before = tap.given
     while True:
         began = time.perf_counter()
         try:
             result = next(results, None)
-        except NotPicklableError as error:
-            if not first or auto.decided:
+        except (NotPicklableError, OSError, RuntimeError) as error:
+            if tap.given != given_before or tap.ended or auto.current.mode == "inline":
                 raise
-            auto.give_up(str(error))  # before it took a piece
+            auto.give_up(str(error))  # before it took a piece: it can't be sent, or the system gives no workers
             return
         if result is None:
             return
-        first = False
         waited = time.perf_counter() - began
         wall, cpu = result.clock.seconds.get("piece", (0.0, 0.0))
         given = time.perf_counter()
@@ -248,11 +247,13 @@ class _Tap(Generic[P]):
     Attributes:
         shut: Whether it gives nothing just now.
         ended: Whether there is nothing more.
+        given: How much there was.
     """
 
     def __init__(self, source: Iterator[P]) -> None:
         self.shut = False
         self.ended = False
+        self.given = 0
         self._source = source
 
     def __iter__(self) -> _Tap[P]:
@@ -262,10 +263,12 @@ class _Tap(Generic[P]):
         if self.shut or self.ended:
             raise StopIteration
         try:
-            return next(self._source)
+            one = next(self._source)
         except BaseException:  # an error is the end, too
             self.ended = True
             raise
+        self.given += 1
+        return one
 
 
 def _on(choice: Choice) -> str:

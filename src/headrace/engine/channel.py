@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import errno
 import io
 import itertools
 import os
@@ -16,6 +15,8 @@ import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+from headrace.engine.limits import refused, too_many_files
 
 Message = tuple[Any, list[int]]
 """What was sent, and descriptors that came with it."""
@@ -43,11 +44,15 @@ class Channel:
         self._fds: deque[int] = deque()
         self._outbox: deque[tuple[memoryview, Sequence[int]]] = deque()
         self._ended = False
+        self._lost = False  # descriptors, as this process had too many open; nobody knows whose they were
 
     @classmethod
     def pair(cls) -> tuple[Channel, socket.socket]:
         """A channel, and the other end for another process."""
-        mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        except OSError as error:
+            raise refused(error, "channel to a worker process") from error
         return cls(mine), other
 
     def fileno(self) -> int:
@@ -80,6 +85,8 @@ class Channel:
     def receive(self) -> tuple[Any, list[int]]:
         """The next message and its descriptors, which are the caller's to close.
 
+        There are no descriptors if this process has too many files open to be given them.
+
         Raises:
             EOFError: If the other end is gone.
         """
@@ -88,7 +95,7 @@ class Channel:
             if self._ended and not self._is_whole():
                 raise EOFError("the process at the other end is gone")
         message, count = self._take()
-        return message, [self._fds.popleft() for _ in range(count)]
+        return message, self._claim(count)
 
     def receive_within(self, seconds: float) -> tuple[Any, list[int]]:
         """As `receive`, but raises TimeoutError if nothing whole has come within some seconds."""
@@ -129,7 +136,7 @@ class Channel:
                 self._read(socket.MSG_DONTWAIT)
         while self._is_whole():
             message, count = self._take()
-            yield message, [self._fds.popleft() for _ in range(count)]
+            yield message, self._claim(count)
 
     def collect(self) -> Iterator[tuple[Any, list[io.FileIO]]]:
         """All messages that have come so far; descriptors as open files, which close themselves if they get lost.
@@ -143,12 +150,8 @@ class Channel:
                 self._read(socket.MSG_DONTWAIT)
         while self._is_whole():
             message, count = self._take()
-            if count > len(self._fds):
-                raise OSError(
-                    errno.EMFILE,
-                    "a worker process sent shared memory, and this process has too many files open to take it; close "
-                    "some, or raise the limit (ulimit -n)",
-                )
+            if self._lost or count > len(self._fds):
+                raise too_many_files("descriptor of what a worker has read")
             yield message, [*map(io.FileIO, map(deque.popleft, itertools.repeat(self._fds, count)))]
         if self._ended:
             raise EOFError("the process at the other end is gone")
@@ -164,7 +167,8 @@ class Channel:
             raise
         except OSError:  # reset: it has gone with mail unread
             self._ended = True
-        for data, ancillary, _, _ in self._raw:
+        for data, ancillary, told, _ in self._raw:
+            self._lost |= bool(told & socket.MSG_CTRUNC)
             self._fds.extend(_descriptors(ancillary))
             self._inbox += data
             self._ended = not data
@@ -182,6 +186,16 @@ class Channel:
             message = pickle.loads(inbox[_HEAD.size : _HEAD.size + size])
         del self._inbox[: _HEAD.size + size]
         return message, count
+
+    def _claim(self, count: int) -> list[int]:
+        """The descriptors of the message that was taken."""
+        if not self._lost and count <= len(self._fds):
+            return [self._fds.popleft() for _ in range(count)]
+        # Those that are left may belong to later messages: none is better than another's.
+        while self._fds:
+            os.close(self._fds.popleft())
+        self._lost = bool(self._inbox)
+        return []
 
     def close(self) -> None:
         """Closes this end, and descriptors that nobody has taken."""

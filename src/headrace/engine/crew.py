@@ -15,6 +15,7 @@ from typing import Any, Literal
 from headrace.engine import interrupts
 from headrace.engine.freight import Packed, Parcel, explain, open_parcel
 from headrace.engine.glance import Glance
+from headrace.engine.machine import current_directory
 from headrace.engine.shelf import Shelf
 from headrace.engine.waiting import GRACE
 from headrace.engine.workers import (
@@ -117,9 +118,7 @@ class Crew:
                 raise
             raise OSError(
                 error.errno,
-                f"{len(hired)} of {self.workers} worker processes could be started, then the system refused: "
-                f"{error.strerror}; ask for fewer workers, or raise the limits of processes, open files or memory "
-                "(ulimit -a)",
+                f"{len(hired)} of {self.workers} worker processes could be started; then {error.strerror}",
             ) from error
         except BaseException:
             dismiss(hired)
@@ -294,11 +293,7 @@ class Contract:
 
     def surroundings(self) -> tuple[list[str] | None, str | None]:
         """What workers that weren't born here must be told of this process: where modules and files are."""
-        try:
-            directory: str | None = os.getcwd()
-        except OSError:
-            directory = None
-        return import_path(), directory
+        return import_path(), current_directory()
 
 
 def _modules(job: Any) -> Iterator[str]:

@@ -6,15 +6,15 @@ Cutting is but a quicker way to the same result. Whatever goes wrong with a part
 from __future__ import annotations
 
 import io
-import mmap
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from headrace.engine.arena import aligned, cut_buffers
+from headrace.engine.arena import aligned, cut_buffers, map_segment
 from headrace.engine.freight import unpack
+from headrace.engine.limits import too_many_files
 
 _PART = 1 << 40  # a part's number: that of its piece, and as many of these as it comes after the beginning, plus one
 _WORTH = 0.02  # seconds; pieces that take less are there as soon
@@ -81,7 +81,9 @@ def open_carried(labels: Sequence[tuple[bytes, list[int]]], fds: Sequence[int]) 
         for stream, sizes in labels:
             buffers: list[memoryview] = []
             if need := sum(map(aligned, sizes)):
-                segment = mmap.mmap(rest[0], need, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+                if not rest:
+                    raise too_many_files("descriptor of what other workers have read")
+                segment = map_segment(rest[0], need, private=True)
                 os.close(rest.pop(0))
                 buffers = cut_buffers(memoryview(segment), sizes)
             values.append(unpack(stream, buffers))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.attributes import attributes
-from headrace.engine.arena import cut_buffers, make_segment, total_bytes, write_buffers
+from headrace.engine.arena import cut_buffers, make_segment, map_segment, total_bytes, write_buffers
 from headrace.errors import NotPicklableError
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Parcel:
         self._buffers = total_bytes(packed.buffers)
         self.nbytes = self._buffers + len(self.stream)
         self._file = make_segment(self.nbytes)
-        with mmap.mmap(self.fd, self.nbytes) as target, memoryview(target) as view:
+        with map_segment(self.fd, self.nbytes) as target, memoryview(target) as view:
             write_buffers(view, packed.buffers)
             view[self._buffers :] = self.stream
 
@@ -198,7 +198,7 @@ def _are_equal(left: memoryview, right: memoryview) -> bool:
 def open_parcel(fd: int, label: tuple[int, int, list[int]]) -> Any:
     """A new copy of a parcel's job. Its arrays are the parcel's memory until they are written to."""
     nbytes, begin, sizes = label
-    view = memoryview(mmap.mmap(fd, nbytes, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE))
+    view = memoryview(map_segment(fd, nbytes, private=True))
     return unpack(view[begin:], cut_buffers(view, sizes))
 
 

@@ -21,6 +21,14 @@ def usable_cpus() -> int:
     return max(1, count if quota is None else min(count, math.ceil(quota)))
 
 
+def current_directory() -> str | None:
+    """The current directory; None if it is gone, or can't be told."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
 def cpu_pressure() -> float:
     """The share of the last ten seconds in which something waited for a processor, 0 to 1; 0 if nobody tells."""
     return _pressure(_PRESSURE)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import faulthandler
 import io
-import mmap
 import os
 import resource
 import signal
 import time
 
-from headrace.engine.arena import make_segment
+from headrace.engine.arena import make_segment, map_segment
 
 # Numbers on the page; after them, the pieces that were taken away.
 _CANCELLED, _RUN, _PIECE, _RECORD, _BEGAN, _PEAK, _LISTENS = range(7)
@@ -32,7 +31,7 @@ class Page:
 
     def __init__(self, fd: int | None = None) -> None:
         self._file = make_segment(_PAGE) if fd is None else io.FileIO(fd, "r+b")
-        self._map = mmap.mmap(self.fd, _PAGE)
+        self._map = map_segment(self.fd, _PAGE)
         self._numbers = memoryview(self._map).cast("q")
         if fd is None:
             self._numbers[_PIECE] = -1

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Generic
 
 from headrace.clock import Clock
-from headrace.engine.arena import Arena, Slot, aligned, cut_buffers
+from headrace.engine.arena import Arena, Slot, aligned, cut_buffers, map_segment
 from headrace.engine.freight import unpack
 from headrace.engine.machine import available_bytes
 from headrace.engine.result import P, Result
@@ -105,7 +105,7 @@ class Shelf:
         segment = None
         for file in files:
             with file:
-                segment = mmap.mmap(file.fileno(), need)
+                segment = map_segment(file.fileno(), need)
         self.typical = max(self.typical, need + len(stream))
         if segment is not None and (self.arena is None or need > self.arena.slot_bytes):
             self._grow(need, limit)

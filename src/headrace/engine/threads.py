@@ -22,7 +22,7 @@ from headrace.clock import Clock
 from headrace.engine.result import P, Result, Work, carry_out
 from headrace.engine.stats import Observer
 from headrace.engine.waiting import GRACE, Waiting, check_process
-from headrace.errors import StuckError, add_note
+from headrace.errors import StuckError
 
 _log = logging.getLogger("headrace")
 
@@ -51,6 +51,7 @@ def run_threads(
         timeout: Seconds to wait for a result; None waits on, with a warning each minute.
 
     Raises:
+        RuntimeError: If the system lets no thread be started.
         StuckError: If a result takes longer than `timeout` (the message shows what the workers do), or can never come
             because the workers are gone: the process was forked, or the interpreter is ending.
     """
@@ -101,6 +102,11 @@ class _ThreadRun(Generic[P]):
         self._process = os.getpid()
 
     def start(self, workers: int) -> None:
+        """Starts the workers; fewer, with a warning, if the system gives no more.
+
+        Raises:
+            RuntimeError: If it gives none.
+        """
         _running.add(self)
         # Daemons, so that a function of the user's that never returns can't keep the interpreter from exiting.
         for i in range(workers):
@@ -108,8 +114,15 @@ class _ThreadRun(Generic[P]):
             try:
                 thread.start()
             except RuntimeError as error:
-                add_note(error, f"headrace: in starting worker {i + 1} of {workers}; ask for fewer workers")
-                raise
+                what = (
+                    f"{i} of {workers} worker threads could be started, then the system refused ({error}); ask for "
+                    "fewer workers, or raise the limits of threads (ulimit -u, or pids.max of the container) or of "
+                    "memory (ulimit -v)"
+                )
+                if not i:
+                    raise RuntimeError(what) from error
+                _log.warning("%s; those do the work", what)
+                return
             self._threads.append(thread)
 
     # workers ---------------------------------------------------------------------------------------------------------

@@ -18,10 +18,12 @@ from mmap import mmap
 from typing import Any
 
 from headrace.clock import Clock
-from headrace.engine.arena import aligned, make_segment, total_bytes, write_buffers
+from headrace.engine.arena import aligned, make_segment, map_segment, total_bytes, write_buffers
 from headrace.engine.channel import Channel, Message
 from headrace.engine.cuts import check_plain, is_part, open_carried
 from headrace.engine.freight import open_parcel, pack
+from headrace.engine.limits import too_many_files
+from headrace.engine.machine import current_directory
 from headrace.engine.seat import Page, Seat
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -73,6 +75,8 @@ class _Job:
         if self.inherited is not None:
             return self.inherited
         job, self.loaded = self.loaded, None
+        if self.fd < 0:
+            raise too_many_files("descriptor, in a worker process, of what it is to read with")
         return open_parcel(self.fd, self.label) if job is None else job
 
     def forget(self) -> None:
@@ -141,7 +145,7 @@ class _Worker:
 
     # jobs ------------------------------------------------------------------------------------------------------------
 
-    def _take_parcel(self, key: int, label: tuple[int, int, list[int]], fd: int) -> None:
+    def _take_parcel(self, key: int, label: tuple[int, int, list[int]], fd: int = -1) -> None:
         if self._job.fd >= 0:
             os.close(self._job.fd)
         self._job = _Job(key=key, fd=fd, label=label)
@@ -155,7 +159,7 @@ class _Worker:
         try:
             if path is not None:
                 sys.path[:] = path
-            if directory is not None and directory != os.getcwd():
+            if directory is not None and directory != current_directory():
                 os.chdir(directory)
             seat = Seat(id, count, setup, self._page)
             if fresh or not job.opened:
@@ -180,11 +184,12 @@ class _Worker:
 
     # pieces ----------------------------------------------------------------------------------------------------------
 
-    def _take_arena(self, slot_bytes: int, fd: int) -> None:
-        try:
-            self._arena = mmap(fd, 0)
-            self._slot_bytes = slot_bytes
-        finally:
+    def _take_arena(self, slot_bytes: int, *fds: int) -> None:
+        self._arena, self._slot_bytes = None, slot_bytes
+        for fd in fds:  # none, if this process has too many files open
+            # Without slots each result gets memory of its own, if there is any.
+            with contextlib.suppress(OSError):
+                self._arena = map_segment(fd, 0)
             os.close(fd)
 
     def _join(self, run: int, number: int, piece: Any, slot: int, labels: Any, *fds: int) -> None:
@@ -253,7 +258,7 @@ class _Worker:
                     self._channel.send(("failed", run, number, _failure(_too_large(need, error)), _read(clock)))
                     return
             with file:
-                with mmap(file.fileno(), need) as segment, memoryview(segment) as view:
+                with map_segment(file.fileno(), need) as segment, memoryview(segment) as view:
                     write_buffers(view, buffers)
                 self._channel.send(("done", run, number, stream, sizes, -1, _read(clock)), [file.fileno()])
 
@@ -263,8 +268,7 @@ def _read(clock: Clock) -> tuple[dict[str, tuple[float, float]], float, float]:
 
 
 def _too_large(need: int, error: OSError) -> OSError:
-    return OSError(error.errno, f"a result of {need / 1e6:,.1f} MB finds no shared memory: {error.strerror}; make "
-                   "batches smaller or let fewer of them be read ahead")  # fmt: skip
+    return OSError(error.errno, f"a result of {need / 1e6:,.1f} MB can't be handed over: {error.strerror}")
 
 
 def _failure(error: BaseException) -> Failure:
@@ -314,4 +318,5 @@ def _leave_with(parent: int, by_signal: bool) -> None:
         if os.getppid() != parent:  # it went before it could be watched
             os._exit(1)
     else:
-        threading.Thread(target=watch, name="headrace-parent", daemon=True).start()
+        with contextlib.suppress(RuntimeError):  # no more threads, or no memory for one: the channel's end must do
+            threading.Thread(target=watch, name="headrace-parent", daemon=True).start()

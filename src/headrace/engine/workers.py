@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from headrace.engine import interrupts
 from headrace.engine.arena import Arena, Slot
 from headrace.engine.channel import Channel
+from headrace.engine.limits import no_interpreter, refused
+from headrace.engine.machine import current_directory
 from headrace.engine.seat import Page
 from headrace.engine.worker import serve
 from headrace.errors import StuckError
@@ -78,7 +80,7 @@ class Worker:
             self.page = Page()
             self.pid = self._start(end, inherited)
             if hasattr(os, "pidfd_open"):
-                self.pidfd = os.pidfd_open(self.pid)
+                self.pidfd = _pidfd(self.pid)
         except BaseException:
             self.bury(0.0)
             raise
@@ -93,15 +95,14 @@ class Worker:
             process = multiprocessing.get_context("fork").Process(
                 target=_be_worker, args=(self, end, _is_main_thread(), inherited), name="headrace-worker", daemon=True
             )
-            process.start()
+            _start(process)
             self._process = process
             assert process.pid is not None
             return process.pid
         if self.origin == "zygote":
             self._zygote = _zygote()
             return self._zygote.fork(end.fileno(), self.page.fd)
-        call = f"serve_alone({end.fileno()}, {self.page.fd}, {_is_main_thread()})"
-        self._process = _interpreter(call, [end.fileno(), self.page.fd])
+        self._process = _interpreter("serve_alone", [end.fileno(), self.page.fd], _is_main_thread())
         return self._process.pid
 
     def __repr__(self) -> str:
@@ -196,6 +197,22 @@ class Worker:
         return f"was killed by signal {-code} ({name}){hint}"
 
 
+def _start(process: BaseProcess) -> None:
+    """Starts a process, in a pool's processes, too."""
+    import multiprocessing
+
+    # Those are daemons, which may have no children, as these would outlive them. Ours don't: they watch their parent.
+    settings: dict[str, Any] = getattr(multiprocessing.current_process(), "_config", {})
+    daemon = settings.pop("daemon", None)
+    try:
+        process.start()
+    except OSError as error:
+        raise refused(error, "new process") from error
+    finally:
+        if daemon is not None:
+            settings["daemon"] = daemon
+
+
 def _is_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
@@ -210,6 +227,13 @@ def _be_worker(worker: Worker, end: socket.socket, by_signal: bool, inherited: A
     serve(Channel(end), worker.page, parent, by_signal, inherited)
 
 
+def _pidfd(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        raise refused(error, "descriptor of a worker process") from error
+
+
 def _is_gone(pidfd: int, pid: int) -> bool:
     if pidfd >= 0:
         poll = select.poll()
@@ -218,15 +242,45 @@ def _is_gone(pidfd: int, pid: int) -> bool:
     return not os.path.exists(f"/proc/{pid}")
 
 
-def _interpreter(call: str, fds: list[int]) -> subprocess.Popen[bytes]:
-    """A fresh interpreter that finds what this one finds, and makes a call of the module `zygote`."""
-    code = f"import sys; sys.path[:] = {import_path()!r}; from headrace.engine import zygote; zygote.{call}"
-    return subprocess.Popen(
-        [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", code],  # type: ignore[attr-defined]
-        pass_fds=fds,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
-    )
+def _interpreter(function: str, fds: Iterable[int], *args: object) -> subprocess.Popen[bytes]:
+    """A fresh interpreter that finds what this one finds, and calls a function of the module `zygote`.
+
+    Args:
+        function: Its name.
+        fds: Descriptors that it gets, and that are its first arguments.
+        args: The others.
+
+    Raises:
+        OSError: If the system refuses.
+    """
+    # Where standard streams are closed, what is opened takes their numbers; there it would be written to as such.
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    with contextlib.ExitStack() as stack:
+        try:
+            passed = [_above_streams(fd, stack) for fd in fds]
+            call = f"zygote.{function}({', '.join(map(repr, [*passed, *args]))})"
+            code = f"import sys; sys.path[:] = {import_path()!r}; from headrace.engine import zygote; {call}"
+            return subprocess.Popen(
+                [sys.executable or "", *flags, "-c", code],
+                pass_fds=passed,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL if sys.__stdout__ is None else None,
+                stderr=subprocess.DEVNULL if sys.__stderr__ is None else None,
+                cwd=None if current_directory() else "/",  # torch can't be imported in a directory that is gone
+                env={**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")},
+            )
+        except OSError as error:
+            raise no_interpreter(error) from error
+
+
+def _above_streams(fd: int, stack: contextlib.ExitStack) -> int:
+    if fd > 2:
+        return fd
+    import fcntl
+
+    copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    stack.callback(os.close, copy)
+    return copy
 
 
 # the zygote ----------------------------------------------------------------------------------------------------------
@@ -241,7 +295,7 @@ class _Zygote:
         self._files: dict[str, float] = {}  # of the modules that it was told to import, when they were written
         self._channel, end = Channel.pair()
         try:
-            self._process = _interpreter(f"fork_workers({end.fileno()})", [end.fileno()])
+            self._process = _interpreter("fork_workers", [end.fileno()])
         finally:
             end.close()
         self.preload(_PRELOADED)
@@ -277,7 +331,7 @@ class _Zygote:
     def fork(self, end: int, page: int) -> int:
         pid = int(self._ask(("fork",), [end, page]))
         if pid < 0:
-            raise OSError(-pid, os.strerror(-pid))
+            raise refused(OSError(-pid, os.strerror(-pid)), "new process")
         return pid
 
     def status(self, pid: int) -> int:
@@ -300,13 +354,18 @@ class _Zygote:
                 self._retired = True
                 if not isinstance(error, (OSError, EOFError)):
                     raise
-                code = self._process.poll()
+                code = self._ending() if isinstance(error, (EOFError, ConnectionError)) else self._process.poll()
                 state = "has it been stopped?" if code is None else f"it has ended, exit code {code}"
                 raise StuckError(
                     f"the process that starts workers gives no answer ({error}; {state}); iterate the loader anew: "
                     "that starts another"
                 ) from error
         return answer
+
+    def _ending(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(1.0)  # it has hung up, so its end is near
+        return None
 
     def _answer(self) -> Any:
         deadline = time.monotonic() + _BOOT_SECONDS

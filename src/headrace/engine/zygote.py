@@ -7,6 +7,7 @@ one thread and the modules that it was told to import; it forks workers in some 
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import os
 import signal
@@ -74,7 +75,9 @@ def serve_alone(fd: int, page: int, by_signal: bool) -> None:
     os._exit(0)
 
 
-def _fork(channel: Channel, pipe: tuple[int, int], end: int, page: int) -> int:
+def _fork(channel: Channel, pipe: tuple[int, int], end: int = -1, page: int = -1) -> int:
+    if page < 0:
+        return -errno.EMFILE  # no descriptor was left here to take them
     zygote = os.getpid()
     try:
         pid = os.fork()

@@ -55,8 +55,9 @@ def _copy_attributes(original: BaseException, built: BaseException) -> None:
             with contextlib.suppress(Exception):
                 setattr(built, name, value)
     if isinstance(original, OSError) and isinstance(built, OSError) and original.errno is not None:
-        # All three, or none would be shown.
-        built.strerror, built.errno, built.filename = str(built), original.errno, original.filename
+        built.strerror, built.errno = str(built), original.errno
+        if original.filename is not None:  # it would be shown as a name
+            built.filename = original.filename
 
 
 _SIGNAL_WORDS = {

@@ -209,12 +209,14 @@ class _ThreadsDataLoaderIter(_SingleProcessDataLoaderIter):
 
     def _try_first(self) -> Pulled:
         self._tried = True
+        known = self._guard.drawing  # to who iterates the loader: it was said in an earlier epoch
         with ThreadWork.as_first(self._dataset, self._base_seed, self._options["workers"]):
             if self._init_fn is not None:
                 self._init_fn(0)
             pulled = super()._pull()
         if self._guard.drawing:
             self._alone = True
+        if self._alone and not known:
             _log.warning(
                 "%s draws from the random generators of the process, which threads can't have each for itself: its "
                 "batches are made one after another in the consumer's thread. Draw from get_worker_info().rng, or use "
