@@ -97,6 +97,9 @@ def test_errors_of_processes_keep_their_classes_and_attributes() -> None:
     assert "Caught FileNotFoundError in DataLoader worker process 0, in reading the sample of index 3." in text
     assert "Original Traceback (most recent call last)" in text
     assert "__getitem__" in text
+    error = outcome(ht.DataLoader(Failing(OSError(24, "no more")), num_workers=1))[3]
+    assert error.errno == 24
+    assert not str(error).endswith(": None")
     error = outcome(ht.DataLoader(Failing(KeyError("k")), num_workers=1))[3]
     assert type(error) is KeyError
     assert "\n" in str(error)
