@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,14 @@ def test_tokens_of_columns() -> None:
         hr.Loader(data.tokens({"t": vocab}, bos={"t": "<go>"}).batch(1))
     with pytest.raises(hr.DataError, match="column 'n' holds ndarray, expected texts"):
         list(hr.Loader(data.tokens({"n": vocab}).batch(1)))
+
+
+@pytest.mark.parametrize("vocab", [{}, {"t": None}, [], None])
+def test_tokens_of_no_column_are_refused(vocab: Any) -> None:
+    data = hr.from_arrays({"t": hr.Strings.from_rows(["a"])})
+    words = r"vocab has 0 values for 1 columns|tokens needs a Vocab for one column at least"
+    with pytest.raises(hr.PlanError, match=words):
+        hr.Loader(data.tokens(vocab).batch(1))
 
 
 def test_tokens_are_separated_as_the_source_says(tmp_path: pathlib.Path) -> None:

@@ -87,6 +87,8 @@ class Tokens(Node):
         reader = built.reader
         names = reader.column_names()
         vocabs = per_column(self.vocab, names, "vocab")
+        if not vocabs:
+            raise PlanError(f"tokens needs a Vocab for one column at least, got {self.vocab!r:.60}")
         max_lengths = per_column(self.max_length, names, "max_length")
         begins = per_column(self.bos, names, "bos")
         ends = per_column(self.eos, names, "eos")
