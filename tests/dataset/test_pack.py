@@ -131,7 +131,7 @@ def test_fill_is_told_without_reading() -> None:
     assert 0.5 < data.bucket(batch_size=4, width=2).fill() <= 1
     assert data.repeat().pack(16, batch_size=2, window=50).fill(windows=3) > 0.8
     assert hr.from_dataset([], lengths=[]).pack(4, batch_size=2).fill() == 1
-    with pytest.raises(hr.PlanError, match=r"batch\(4\) doesn't go by lengths"):
+    with pytest.raises(hr.PlanError, match=r"FixedBatches doesn't go by lengths.* bucket\(\.\.\.\) and pack"):
         data.batch(4).fill()
 
 

@@ -12,6 +12,7 @@ import headrace as hr
 from headrace.nmt.data import Vocabs
 from headrace.nmt.hparams import HParams
 from headrace.nmt.infer import Translator
+from headrace.nmt.layers import gemm
 from headrace.nmt.layers.steady import exp, log, multiply, sigmoid, tanh
 from headrace.nmt.model import Seq2Seq
 from headrace.nmt.translating.decode import GROUPS_OF_WORDS, _largest, translate
@@ -137,15 +138,31 @@ def test_the_programs_batches_change_no_score(search: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("inputs", "outputs"), [(20, 30), (96, 1), (300, 1025), (1536, 2048)])
-def test_a_row_of_a_product_is_the_same_whatever_comes_with_it(inputs: int, outputs: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("kernels", ["the fastest", "PyTorch's own"])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("inputs", "outputs"), [(20, 30), (33, 1), (96, 1), (225, 1003), (300, 1025), (415, 2048), (1536, 2048)]
+)
+def test_a_row_of_a_product_is_the_same_whatever_comes_with_it(
+    inputs: int,
+    outputs: int,
+    transposed: bool,
+    kernels: str,
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if kernels == "PyTorch's own":
+        monkeypatch.setattr(gemm, "_operator", None)
     generator = torch.Generator().manual_seed(inputs)
     x = torch.randn(200, inputs, generator=generator, dtype=dtype)
     w, bias = (torch.randn(*shape, generator=generator, dtype=dtype) for shape in ((inputs, outputs), (outputs,)))
+    if transposed:
+        w = w.t().contiguous().t()
     with torch.no_grad():
         whole, plain = multiply(x, w, bias), multiply(x, w)
-        torch.testing.assert_close(whole, x @ w + bias)
-        for rows in (1, 2, 3, 15, 16, 17, 64, 65):
+        exact = x.double() @ w.double() + bias.double()
+        torch.testing.assert_close(whole.double(), exact, rtol=0, atol=4 * torch.finfo(dtype).eps * inputs)
+        for rows in (1, 2, 3, 15, 16, 17, 64, 65, 130):
             assert torch.equal(multiply(x[5 : 5 + rows], w, bias), whole[5 : 5 + rows])
             assert torch.equal(multiply(x[7 : 7 + rows], w), plain[7 : 7 + rows])
         assert torch.equal(multiply(x.view(20, 10, inputs), w), plain.view(20, 10, outputs))

@@ -124,7 +124,10 @@ class BatchPlan(ABC):
         Raises:
             PlanError: If batches are made without looking at lengths.
         """
-        raise PlanError(f"{type(self).__name__} doesn't go by lengths, so how full its batches are isn't known")
+        raise PlanError(
+            f"{type(self).__name__} doesn't go by lengths, so how full its batches are isn't known; "
+            f"bucket(...) and pack(...) go by them"
+        )
 
 
 class FixedBatches(BatchPlan):

@@ -25,6 +25,9 @@ __all__ = ["add_up", "exp", "log", "multiply", "pad_steps", "sigmoid", "tanh"]
 # What the number of rows of a product is rounded up to: oneDNN compiles a kernel for each, so there are to be few. Its
 # kernels stay the same from a few rows on, MKL's between a few and some hundred, as the tests make sure.
 _ROWS_OF_ONEDNN, _ROWS_OF_OTHERS, _MOST_ROWS_OF_OTHERS = 16, 8, 128
+# What columns are filled up to where MKL adds them up in another order for even than for odd rows: the last ones of
+# float64, and those of a transposed matrix; and a single one, of either type.
+_COLUMNS = 32
 _GROUP = 32  # elements that functions of each element take at once, where a vector register has 512 bits
 _ON_ONE_THREAD = 32768 - _GROUP  # more elements would be shared among threads, wherever that divides them
 _STEPS = 16  # what sums over the source take at once
@@ -46,16 +49,20 @@ def multiply(x: Tensor, w_IO: Tensor, bias_O: Tensor | None = None) -> Tensor:
     rows, multiple = len(x_NI), _ROWS_OF_ONEDNN if onednn else _ROWS_OF_OTHERS
     if rows % multiple:
         x_NI = F.pad(x_NI, (0, 0, 0, -rows % multiple))
+    outputs = w_IO.shape[1]
     if onednn:
         y_NO = gemm.product(x_NI, w_IO)
     else:
+        if outputs == 1 or x.dtype == torch.float64:
+            w_IO = F.pad(w_IO, (0, -outputs % _COLUMNS)).contiguous()
         y_NO = x.new_empty(len(x_NI), w_IO.shape[1])
         for start in range(0, len(x_NI), _MOST_ROWS_OF_OTHERS):
             part = slice(start, start + _MOST_ROWS_OF_OTHERS)
             torch.mm(x_NI[part], w_IO, out=y_NO[part])
+        y_NO = y_NO[:, :outputs]
     if bias_O is not None:
         y_NO += bias_O
-    return y_NO[:rows].view(*x.shape[:-1], w_IO.shape[1])
+    return y_NO[:rows].reshape(*x.shape[:-1], outputs)
 
 
 def sigmoid(x: Tensor) -> Tensor:
