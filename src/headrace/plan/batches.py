@@ -126,7 +126,7 @@ class BatchPlan(ABC):
         """
         raise PlanError(
             f"{type(self).__name__} doesn't go by lengths, so how full its batches are isn't known; "
-            f"bucket(...) and pack(...) go by them"
+            "bucket(...) and pack(...) go by them"
         )
 
 

@@ -54,7 +54,8 @@ def multiply(x: Tensor, w_IO: Tensor, bias_O: Tensor | None = None) -> Tensor:
         y_NO = gemm.product(x_NI, w_IO)
     else:
         if outputs == 1 or x.dtype == torch.float64:
-            w_IO = F.pad(w_IO, (0, -outputs % _COLUMNS)).contiguous()
+            missing = -outputs % _COLUMNS
+            w_IO = F.pad(w_IO, (0, missing)) if missing else w_IO.contiguous()
         y_NO = x.new_empty(len(x_NI), w_IO.shape[1])
         for start in range(0, len(x_NI), _MOST_ROWS_OF_OTHERS):
             part = slice(start, start + _MOST_ROWS_OF_OTHERS)
@@ -62,7 +63,7 @@ def multiply(x: Tensor, w_IO: Tensor, bias_O: Tensor | None = None) -> Tensor:
         y_NO = y_NO[:, :outputs]
     if bias_O is not None:
         y_NO += bias_O
-    return y_NO[:rows].reshape(*x.shape[:-1], outputs)
+    return y_NO[:rows].view(*x.shape[:-1], outputs)
 
 
 def sigmoid(x: Tensor) -> Tensor:
